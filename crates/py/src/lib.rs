@@ -243,11 +243,7 @@ impl Simulation {
 impl Simulation {
     /// Raises what made a controller in Python fail.
     fn raise_failure(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(failure) = &self.1 else { return Ok(()) };
-        match failure.lock().map(|mut failure| failure.take()) {
-            Ok(Some(failed)) => Err(failed.raised(py)),
-            _ => Ok(()),
-        }
+        self.1.as_ref().map_or(Ok(()), |failure| controllers::raise(py, failure))
     }
 }
 

@@ -42,7 +42,13 @@ def findings(result: Recorded) -> list[Finding]:
         found.append(_fairness(summary))
     found += hosts.shares(summary)
     found += [_drops(summary), *hosts.tcp(summary), _pauses(summary), *_storms(summary)]
-    found += [_signals(summary), *_at_min_rate(summary), _standing(summary), *hosts.cpu(summary)]
+    found += [
+        _signals(summary),
+        *_delay_probes(summary),
+        *_at_min_rate(summary),
+        _standing(summary),
+        *hosts.cpu(summary),
+    ]
     found += bridge_findings(summary)
     if summary["flows"]["failed"]:
         failed = summary["flows"]["failed"]
@@ -243,6 +249,12 @@ def _signals(summary: dict[str, Any]) -> Finding:
     words = f"of {text.count(data)} data packets sent were marked CE"
     words += f"; receivers answered with {text.plural(signals['cnps'], 'CNP')}." if cnps else "."
     return Finding("ECN marks", text.count(signals["ecn_marked_packets"]), words)
+
+
+def _delay_probes(summary: dict[str, Any]) -> list[Finding]:
+    probes = summary["signals"]["delay_probes"]
+    words = "answers brought senders a delay that their congestion control acts on."
+    return [Finding("Delay probes", text.count(probes), words)] if probes else []
 
 
 def _at_min_rate(summary: dict[str, Any]) -> list[Finding]:

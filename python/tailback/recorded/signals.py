@@ -19,6 +19,7 @@ PFC_XOFF = "pfc-xoff"
 PCIE_CREDIT_STALL = "pcie-credit-stall"
 CNP = "cnp"
 NAK = "nak"
+DELAY_PROBE = "delay-probe"
 BQL_STOP = "bql-stop"
 RING_STOP = "ring-stop"
 

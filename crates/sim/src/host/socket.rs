@@ -21,7 +21,7 @@ use super::rings::{Descriptor, TxBurst, Work};
 use super::Tcp;
 use crate::cores::Purpose;
 use crate::event::Event;
-use crate::fabric::packet::{Detail, Kind, Packet, CE_ECHO, CWR, ECT, NONE};
+use crate::fabric::packet::{Amount, Detail, Kind, Packet, CE_ECHO, CWR, ECT, NONE};
 use crate::fabric::Fabric;
 use crate::littles_law::Came;
 use crate::nic::qp::QpState;
@@ -200,7 +200,7 @@ impl Tcp {
             detail: Detail::NONE, // its position is in `headers`
             next: NONE,
             wire_bytes: (tcp_frame_bytes(payload, 0) + PREAMBLE_AND_GAP_BYTES) as u16,
-            payload_bytes: payload as u16,
+            amount: Amount::payload(payload),
             dst: c.dst,
             ingress: 0,
             kind: Kind::Tcp,
@@ -263,7 +263,7 @@ impl Tcp {
             detail: Detail::NONE,
             next: NONE,
             wire_bytes: (tcp_frame_bytes(0, blocks) + PREAMBLE_AND_GAP_BYTES) as u16,
-            payload_bytes: 0,
+            amount: Amount::NONE,
             dst,
             ingress: 0,
             kind: Kind::TcpAck,

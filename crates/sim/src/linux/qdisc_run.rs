@@ -202,7 +202,7 @@ impl Linux {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::packet::{Detail, Kind, Packet, NONE};
+    use crate::fabric::packet::{Amount, Detail, Kind, Packet, NONE};
     use crate::plan::{CoalescingParameters, PfifoParameters, Plan, QdiscPlan};
     use crate::world::World;
     use crate::Simulation;
@@ -233,7 +233,7 @@ mod tests {
             detail: Detail::NONE,
             next: NONE,
             wire_bytes: WIRE_BYTES,
-            payload_bytes: 0,
+            amount: Amount::NONE,
             dst: 0,
             ingress: channel as u16,
             kind: Kind::Ack,

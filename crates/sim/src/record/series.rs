@@ -9,7 +9,7 @@ use tailback_proto::units::Time;
 
 use super::bins::{Bins, FEW_BINS, FIRST_BIN, MAX_VALUES};
 use super::entity::{at_port, peer_name, Entity};
-use super::hosts::{AGENT, NIC};
+use super::hosts::{hears_delay, AGENT, DELAY, NIC};
 use super::items::{self, Items};
 use super::ports::{EGRESS, INGRESS, MARKS, PAUSED, PAUSING, REFUSED, SEND};
 use super::quantity::{Bin, Kind, Table};
@@ -112,7 +112,7 @@ pub(crate) struct Recorder {
     /// By entity: whether it is kept even where nothing ever happened.
     pub(super) always: Vec<bool>,
     pub(super) items: Option<Items>,
-    /// CNPs and NAKs, where each pair of hosts has its own.
+    /// CNPs, NAKs and delay probes, where each pair of hosts has its own.
     pub(super) pairs: PairLog,
     /// The node that is read next.
     node: usize,
@@ -175,6 +175,9 @@ impl Recorder {
             recorder.node = host;
             recorder.add(Entity::new(&host_plan.name, "host", &host_plan.name));
             recorder.read(&NIC, host);
+            if hears_delay(world, host) {
+                recorder.read(&DELAY, host);
+            }
             if has_cpu {
                 recorder.read(&CPU, host);
             }

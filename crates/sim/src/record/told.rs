@@ -1,5 +1,5 @@
-//! What the log of signals is made of besides the recorder's columns: CNPs and NAKs by pair of hosts, where these are few, and
-//! what only counters know, as of queues that a large fabric does not record.
+//! What the log of signals is made of besides the recorder's columns: CNPs, NAKs and delay probes by pair of hosts, where these are
+//! few, and what only counters know, as of queues that a large fabric does not record.
 
 use tailback_proto::units::Time;
 
@@ -40,7 +40,7 @@ pub(super) fn counted(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> 
     found
 }
 
-/// CNPs and NAKs by bin and pair of hosts.
+/// CNPs, NAKs and delay probes by bin and pair of hosts.
 #[derive(Debug, Default)]
 pub(super) struct PairLog {
     /// Bin, pair, and how many.
@@ -82,6 +82,7 @@ impl PairLog {
             let signal = match signal {
                 EndSignal::Cnp => Signal::Cnp,
                 EndSignal::Nak => Signal::Nak,
+                EndSignal::DelayProbe => Signal::DelayProbe,
             };
             let name = |host: usize| plan.hosts[host].name.clone();
             let who = Who { queue: String::new(), signal, from: name(from), to: name(to) };

@@ -243,6 +243,7 @@ impl World {
             kind: Kind::Data,
             priority: qp.priority,
             flags: 0,
+            paused_priority: 0,
             came: Came::default(),
         };
         qp.snd_nxt += payload;

@@ -150,6 +150,7 @@ pub(super) struct HostCounters {
     pub cnp_handled: u64,
     pub out_of_sequence: u64,
     pub packet_seq_err: u64,
+    pub delay_probes: u64,
     pub duplicate: u64,
     pub timeouts: u64,
 }

@@ -4,6 +4,7 @@
 
 use tailback_proto::units::Time;
 
+use super::cc::AckControl;
 use super::port::LANES;
 use super::world::World;
 use crate::record::bins::{Bins, FEW_BINS, FIRST_BIN, MAX_VALUES};
@@ -18,6 +19,7 @@ enum Source {
     GoodputRx(usize),
     WireTx(usize),
     PacketSeqErr(usize),
+    DelayProbes(usize),
     OutOfSequence(usize),
     LocalAckTimeoutErr(usize),
     CnpSent(usize),
@@ -38,6 +40,7 @@ impl Source {
             Source::PausedShare(_) => Some(Signal::PfcPause),
             Source::CnpSent(_) => Some(Signal::Cnp),
             Source::PacketSeqErr(_) => Some(Signal::Nak),
+            Source::DelayProbes(_) => Some(Signal::DelayProbe),
             _ => None,
         }
     }
@@ -110,6 +113,10 @@ impl Recorder {
                     (CnpHandled(host), Kind::Count, "rp_cnp_handled"),
                 ],
             );
+            if world.acks.as_ref().is_some_and(AckControl::hears_delay) {
+                let entity = self.entities.len() - 1;
+                self.add_to(entity, (DelayProbes(host), Kind::Count, "delay_probes"));
+            }
             // Of several NICs the first: the series has one value for a host.
             if let Some(port) = world.first_port(node) {
                 let peer = world.ports[port].peer as usize;
@@ -220,6 +227,7 @@ fn read(world: &mut World, column: &mut Column, span: Time) -> f64 {
         GoodputRx(host) => world.host_counters[host].goodput_rx,
         WireTx(port) => world.ports[port].tx_bytes,
         PacketSeqErr(host) => world.host_counters[host].packet_seq_err,
+        DelayProbes(host) => world.host_counters[host].delay_probes,
         OutOfSequence(host) => world.host_counters[host].out_of_sequence,
         LocalAckTimeoutErr(host) => world.host_counters[host].timeouts,
         CnpSent(host) => world.host_counters[host].cnp_sent,

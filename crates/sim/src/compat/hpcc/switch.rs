@@ -3,7 +3,7 @@
 use tailback_proto::units::Time;
 
 use super::cc::Leaving;
-use super::packet::{Kind, Packet, CE, NONE};
+use super::packet::{Kind, Packet, CE, NONE, PAUSE};
 use super::port::{comes, LANES};
 use super::routing::murmur3;
 use super::world::{World, RESERVE_BYTES};
@@ -100,15 +100,16 @@ impl World {
         self.heard[port as usize * LANES + priority as usize].sent += 1;
         let frame = self.packets.add(Packet {
             flow: NONE,
-            seq: (pause && self.plan.pause_time_us > 0) as u32,
+            seq: 0,
             next: NONE,
             ingress: NONE,
             path: 0,
             wire: self.plan.variant.pfc_bytes() as u16,
-            payload: priority as u16,
+            payload: 0,
             kind: Kind::Pfc,
             priority: 0,
-            flags: 0,
+            flags: if pause && self.plan.pause_time_us > 0 { PAUSE } else { 0 },
+            paused_priority: priority,
             came: comes(self.now),
         });
         self.enqueue(port, frame);
