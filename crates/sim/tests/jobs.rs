@@ -229,8 +229,8 @@ fn a_rank_computes_no_longer_than_a_run_may_be() {
     assert_eq!(refused(StepPlan::Graph(operations)), text);
     // As long as may be, again and again: time does not run over.
     let long = OperationPlan(0, What::Compute(most - 1), vec![]);
-    let recording = run(plan(2, vec![StepPlan::Graph(vec![long; 1000])]));
-    assert!(recording.meta.complete);
+    let recording = run_with_faults(plan(2, vec![StepPlan::Graph(vec![long; 1000])]));
+    assert!(recording.meta.faults[0].text.contains("computing, had not ended"));
 }
 
 #[test]
