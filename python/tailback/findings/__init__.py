@@ -187,6 +187,8 @@ def _drops(summary: dict[str, Any]) -> Finding:
             again = f"{text.share(losses['retransmitted_share'] or 0.0)} of all data packets were sent again"
             words += f" Senders got {told} all the same; {again}."
         return Finding("Drops", "none", words, "warning" if losses["ack_timeouts"] else "plain")
+    if not losses["by_queue"]:  # of real devices only counts are known
+        return Finding("Drops", text.count(losses["dropped_packets"]), "packets.", "warning")
     worst = losses["by_queue"][0]
     words = f"packets ({text.size(losses['dropped_bytes'])}), most at {worst['where']} ({worst['reason']})."
     trimmed = sum(drop["packets"] for drop in losses["by_queue"] if drop["reason"] == TRIMMED)

@@ -36,7 +36,7 @@ def _last(result: Recorded, signal: str) -> float:
 def dropped_packets(result: Recorded, since: Since = "start") -> float:
     """Packets dropped, at any queue and for any reason."""
     if since == "start":
-        return float(sum(drop["packets"] for drop in result.meta["drops"]))
+        return float(result.told.count(DROP))
     return _counted(result, DROP, since)
 
 

@@ -99,6 +99,11 @@ class SignalLog:
                 kept = pc.and_(kept, pc.equal(self._table.column(column).cast(pa.string()), node))
         return int(pc.sum(self._table.column("count").filter(kept.fill_null(False))).as_py() or 0)
 
+    def lasted_s(self, signal: str) -> float:
+        """How long queues had a signal in the whole run, all added up."""
+        kept = pc.equal(self._table.column("signal").cast(pa.string()), signal)
+        return float(pc.sum(self._table.column("duration_ps").filter(kept)).as_py() or 0) / PS_PER_S
+
     def summed(self) -> list[dict[str, Any]]:
         """What each told each in the whole run, most first of each signal: as the table, with `first_ps` and
         `last_ps`, when the first bin with any began and the last one ended.

@@ -4,7 +4,7 @@
 use tailback_proto::units::Time;
 
 use super::entity::{at_port, Entity};
-use super::series::{egress_name, ingress_name};
+use super::series::{egress_name, ingress_name, send_queue_name};
 use super::signals::{Signal, Signals, Who};
 use super::{bridges, veth};
 use crate::fabric::{port_and_class, CLASSES};
@@ -19,7 +19,16 @@ pub(super) fn counted(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> 
     for at in 0..fabric.ports.len() * CLASSES {
         let (port, class) = port_and_class(at);
         let owner = fabric.ports[port].owner as usize;
-        if owner < world.nics.nics.len() || fabric.is_bridge(port) {
+        if fabric.is_bridge(port) {
+            continue;
+        }
+        if owner < world.nics.nics.len() {
+            // What its link lost of what it sent; what it had no room for has a column.
+            let lost = fabric.dropped[at][0];
+            if lost > 0 {
+                let name = send_queue_name(plan, owner, class);
+                found.push((Signal::Drop, at_port(plan, world, name, "send", port), lost));
+            }
             continue;
         }
         let egress: fn(&World, usize, u8) -> String = egress_name;
