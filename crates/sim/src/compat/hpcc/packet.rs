@@ -3,6 +3,7 @@
 use crate::engine::Linked;
 /// No packet, no path, no slot.
 pub(super) use crate::engine::NONE;
+use crate::littles_law::Came;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub(super) struct Packet {
     pub flags: u8,
     /// Of a PFC frame: the priority that it is about.
     pub paused_priority: u8,
+    /// To the queue of a switch.
+    pub came: Came,
 }
 
 impl Linked for Packet {
