@@ -163,7 +163,9 @@ mod tests {
             parts[0].close(now).copy_from_slice(&[value + 0.5]);
             parts[1].close(now).copy_from_slice(&[-value, value]);
             whole.merge_if_full();
-            parts.iter_mut().for_each(|part| drop(part.merge_if_full()));
+            for part in &mut parts {
+                part.merge_if_full();
+            }
         }
         let mut joined = std::mem::take(&mut parts[0]);
         let shell = joined.of(Vec::new());
