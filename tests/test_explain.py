@@ -185,7 +185,7 @@ def test_links_full_side_by_side_are_worth_what_doubling_all_gives() -> None:
 def test_pairs_that_are_not_looked_at_count_for_what_links_need(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Observed(tailback.run("roce-all-to-all", sets=ALL_TO_ALL))
     assert len(whole.pairs) == 30
-    monkeypatch.setattr("tailback.explain.observed.MOST_PAIRS", 10)
+    monkeypatch.setattr("tailback.explain.ways.MOST_PAIRS", 10)
     drawn = Observed(whole._result)
     assert len(drawn.pairs) == 10
     assert sum(pair.weight for pair in drawn.pairs) == pytest.approx(1)

@@ -511,6 +511,39 @@ def test_labels_tell_conditions_apart() -> None:
     assert [asked.labelled(one) for one in outputs] == ["Jain index", "Jain index, with traffic.0.load=0.2"]
 
 
+def test_where_no_value_of_a_list_fits_it_is_said() -> None:
+    incast = {
+        "name": "incast",
+        "run": {"duration": "1ms"},
+        "topology": {"kind": "star", "hosts": 3},
+        "traffic": [{"kind": "write", "from": "h0..h1", "to": "h2", "qps": 2}],
+    }
+    told = {}
+    for value, tolerance in ((20, 0.2), (50, 50)):
+        asked = {
+            "scenario": incast,
+            "free": {"host.mtu": ["1KiB", "4KiB"]},
+            "observations": [
+                {
+                    "measure": "goodput.whole_run_bps",
+                    "value": value,
+                    "unit": "Gbit/s",
+                    "tolerance": tolerance,
+                },
+                {"measure": "jain_index:since=start", "at_least": 0.5, "tolerance": 0.05, "held_out": True},
+            ],
+            "seeds": "1..2",
+        }
+        done = fit(asked, executor=Threads(1))
+        told[done.fits] = " ".join(done.lines())
+    assert (
+        "Nothing fits: of the values that the unknowns may have none gives what was observed." in told[False]
+    )
+    assert "observed is at least 0.5: met, where nothing fits." in told[False]
+    assert "observed is at least 0.5: met." in told[True]
+    assert "Nothing fits" not in told[True]
+
+
 def test_a_hidden_switch_is_found_by_runs(tmp_path: Path) -> None:
     """And a list alone takes no other runs than its values."""
     incast = {

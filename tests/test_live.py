@@ -151,6 +151,19 @@ def test_a_congestion_point_that_pauses_hosts_loses_nothing() -> None:
 
 
 @needs_namespaces
+def test_a_controller_in_python_controls_real_packets() -> None:
+    result = lab("controlled")
+    assert result["cuts"] == result["cnps"] > 10
+    assert 1e6 <= result["rate_bps"] < 100e6
+    assert result["wrong"] == 0
+    said, status = result["raised"]
+    assert status == 2
+    assert "halve.py:14: controller Halve" in said, said
+    assert "on_cnp raised ZeroDivisionError: division by zero" in said
+    assert len(said.splitlines()) == 1
+
+
+@needs_namespaces
 def test_hosts_in_two_processes_find_each_other() -> None:
     result = lab("apart")
     assert result["sender"]["completed"] == 40
@@ -214,6 +227,10 @@ def test_nothing_is_left_after_a_kill(tmp_path: Path) -> None:
         (
             {"topology": {"kind": "graph", "switches": ["a", "b", "c"], "links": LOOP}},
             "topology: found a network of several paths",
+        ),
+        (
+            {"host": {"congestion": "swift"}},
+            "host.congestion: found swift, expected a controller that does without the number of hops",
         ),
         (
             {"traffic": [{"kind": "write", "from": "h0", "to": "h1", "message": "32MiB"}]},

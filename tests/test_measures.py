@@ -353,8 +353,8 @@ def test_the_deepest_queue_is_one_of_the_network() -> None:
     rows = {("sw:a/tc3", "queue_max_bytes"): [5, 9], ("a/sq3", "queue_max_bytes"): [99, 99]}
     queues = [{"queue": "sw:a/tc3", "kind": "egress"}, {"queue": "a/sq3", "kind": "send"}]
     assert shares.deepest_queue_bytes(tiny(rows, 2, queues=queues)) == 9
-    pauses = [{"paused_ps": 3 * 10**11}, {"paused_ps": 10**11}]
-    assert shares.paused_time(tiny(rows, 2, pauses=pauses)) == pytest.approx(0.4)
+    paused = {("sw:a/tc3", "paused_share"): [0.5, 1.0], ("a/sq3", "paused_share"): [0.5, 0.0]}
+    assert shares.paused_time(tiny(paused, 2)) == pytest.approx(2 * BIN_PS / 1e12)
 
 
 def test_the_book_names_every_module_with_measures() -> None:

@@ -37,6 +37,14 @@ def test_a_difference_is_paired_by_seed() -> None:
     assert noise.is_noise(math.nan)
 
 
+def test_what_only_rounding_tells_apart_is_no_difference() -> None:
+    first, second = {1: 0.9, 2: 0.5}, {1: 0.9 - 1.11e-15, 2: 0.5}
+    assert noise.paired(first, second) == (0.0, 0.0, 0.0, 2, 1.0)
+    # Differences that cancel leave nothing of their own rounding.
+    assert noise.paired({1: 1.0, 2: 1.0}, {1: 1.1, 2: 0.9}).mean == 0
+    assert noise.paired({1: 1.0, 2: 1.0}, {1: 1 + 1e-9, 2: 1 + 2e-9}).mean == pytest.approx(1.5e-9, rel=1e-6)
+
+
 def test_holm() -> None:
     # Holm (1979): 0.01 * 4, 0.02 * 3, then never less than the one before.
     assert noise.holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])

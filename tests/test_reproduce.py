@@ -343,6 +343,8 @@ def test_a_check_on_another_run_than_the_claims() -> None:
     assert judge(claim, {"lossless": lossless, "lossy": lossy}, quick=False).verdict == "met"
     assert judge(claim, {"lossless": lossless}, quick=False).verdict == "not run"
     assert check.name_in_words == "dropped packets (lossy)"
+    ratio = Check(measure="counter_ratio", params={"of": "rp_cnp_handled", "to": "np_cnp_sent"}, equals=1)
+    assert ratio.name_in_words == "rp_cnp_handled over np_cnp_sent"
 
 
 def test_only_some_claims_run_what_these_need(tmp_path: Path) -> None:

@@ -41,16 +41,35 @@ def sections() -> list[type[BaseModel]]:
     return list(found)
 
 
-def engine() -> Counter[str]:
-    """`struct.field` of all that the sources of the engine declare, and how often."""
+def engine() -> tuple[Counter[str], dict[str, set[str]]]:
+    """`struct.field` of all that the sources of the engine declare, and how often; what several structs have
+    in common is the field of the macro that declares them. And the fields of each struct.
+    """
+    texts = [file.read_text(encoding="utf-8") for file in sorted(CRATES.glob("*/src/**/*.rs"))]
     found: Counter[str] = Counter()
-    for file in sorted(CRATES.glob("*/src/**/*.rs")):
-        text = file.read_text(encoding="utf-8")
-        for block in re.findall(r"^(?:\w+::)?parameters! \{\n(.*?)^\}", text, re.S | re.M):
+    common: dict[str, set[str]] = {}
+    for name, body in (one for text in texts for one in re.findall(_MACRO, text, re.S | re.M)):
+        if "parameters! {" in body and name != "parameters":
+            rows = re.findall(r"^ {16}(\w+): .* = ", body, re.M)
+            found.update(f"{name}!.{row}" for row in rows)
+            common[name] = set(rows)
+    made = "|".join(["parameters", *common])
+    structs = {}
+    for text in texts:
+        blocks = re.findall(rf"^(?:\w+::)?({made})! \{{\n(.*?)^\}}", text, re.S | re.M)
+        for macro, block in blocks:
             struct = re.search(r"pub struct (\w+) \{(\}|.*?^    \})", block, re.S | re.M)
-            assert struct, file
-            found.update(f"{struct[1]}.{name}" for name in re.findall(r"^        (\w+): ", struct[2], re.M))
-    return found
+            assert struct, block
+            own = re.findall(r"^        (\w+): ", struct[2], re.M)
+            found.update(f"{struct[1]}.{name}" for name in own)
+            shared = common.get(macro, set()) - (
+                set() if block.startswith("    spread\n") else {"start_spread"}
+            )
+            structs[struct[1]] = {*own, *shared}
+    return found, structs
+
+
+_MACRO = r"^macro_rules! (\w+) \{\n(.*?)^\}"
 
 
 def test_no_section_declares_a_setting_again() -> None:
@@ -80,7 +99,8 @@ def test_what_is_auto_is_declared_by_the_engine() -> None:
 
 
 def test_what_the_engine_declares_is_declared_once() -> None:
-    found = engine()
+    found, structs = engine()
+    assert {name for name in found if "!" in name} >= {"traffic!.start", "traffic!.stop", "agent!.write_time"}
     assert [name for name, times in found.items() if times > 1] == []
     # Sections of one struct each; the parameters of controllers are in a module of their own.
     made = {
@@ -88,10 +108,6 @@ def test_what_the_engine_declares_is_declared_once() -> None:
         for name, kind in vars(declared).items()
         if inspect.isclass(kind) and issubclass(kind, Declared) and kind is not Declared
     }
-    structs: dict[str, set[str]] = {}
-    for name in found:
-        struct, field = name.split(".")
-        structs.setdefault(struct, set()).add(field)
     assert [name for name, fields in made.items() if fields not in structs.values()] == []
 
 

@@ -14,10 +14,11 @@ import tailback
 from commands import COMMAND
 from drawn import draw
 from tailback._engine import Simulation, recorded
+from tailback.findings import findings
 from tailback.live.recording import _SIGNALS, signals_of
 from tailback.plan import make_plan, plan_json
 from tailback.recorded import signals
-from tailback.recorded.signals import CE_MARK, CNP, LASTING, NAK, PFC_PAUSE, SCHEMA
+from tailback.recorded.signals import CE_MARK, CNP, DELAY_PROBE, DROP, LASTING, NAK, PFC_PAUSE, SCHEMA
 
 INCAST = [
     "run.duration=3ms",
@@ -103,15 +104,59 @@ def test_what_is_made_of_series_is_the_same(number: int) -> None:
     )
     binned = pc.is_in(ours.column("signal").cast(pa.string()), pa.array(_SIGNALS.values()))
     kept = ours.filter(pc.and_(known.fill_null(False), binned))
+    # What no series knows is told of the whole run.
+    kept = kept.filter(pc.less_equal(pc.subtract(kept["end_ps"], kept["start_ps"]), bin_ps))
     of_queues = theirs.filter(pc.is_valid(theirs.column("queue")))
     plain = ["queue", "signal", "from", "start_ps", "end_ps", "count", "duration_ps"]
     assert _rows(kept.select(plain)) == _rows(of_queues.select(plain))
-    for signal in (CNP, NAK):
+    for signal in (CNP, NAK, DELAY_PROBE):
         sums = [
             pc.sum(table.filter(pc.equal(table.column("signal").cast(pa.string()), signal))["count"]).as_py()
             for table in (ours, theirs)
         ]
         assert sums[0] == sums[1]
+
+
+@pytest.mark.parametrize("control", ["timely", "swift"])
+def test_a_delay_that_a_controller_acts_on_is_a_probe(control: str) -> None:
+    result = tailback.run("roce-incast-lossless", sets=[*INCAST, f"host.congestion={control}"])
+    probes = result.told.count(DELAY_PROBE)
+    # Each answer is one, but for those on their way at the end.
+    answers = result.meta["packets"]["ack"] + result.meta["packets"]["nak"]
+    assert 0 < probes <= answers / 2  # of two links
+    assert probes == pytest.approx(answers / 2, abs=64)
+    assert probes == sum(result.told.count(DELAY_PROBE, from_="h4", to=f"h{host}") for host in range(4))
+    assert np.array_equal(result.told.total(DELAY_PROBE), result.bins.total("delay_probes"))
+    assert result.summary["signals"]["delay_probes"] == probes
+    assert [one.figure for one in findings(result) if one.what == "Delay probes"]
+
+
+def test_controllers_that_act_on_something_else_have_no_probes(incast: Path) -> None:
+    result = tailback.Result.load(incast)
+    assert result.told.count(DELAY_PROBE) == 0
+    assert "delay_probes" not in set(result.series.column("metric").to_pylist())
+
+
+def test_an_answer_to_a_probe_of_rhcc_is_a_delay_probe() -> None:
+    result = tailback.run("roce-incast-lossless", sets=[*INCAST, "host.rhcc.sender=true"])
+    answers = sum(counters.get("rhcc_probe_answers", 0) for counters in result.counters_at.values())
+    assert result.told.count(DELAY_PROBE) == answers > 0
+
+
+@pytest.mark.parametrize("number", [8, 12, 17, 39, 57, 61, 92])
+def test_the_log_has_each_drop_of_the_tally(number: int) -> None:
+    """Of those draws, in which links lose packets of hosts; and more than it, those between namespaces."""
+    simulation = Simulation(plan_json(make_plan(draw(1, number).load())))
+    simulation.advance(60_000)
+    recording = simulation.finish()
+    told = pa.table(recording.signals).cast(SCHEMA).to_pylist()
+    dropped = sum(row["count"] for row in told if row["signal"] == DROP)
+    meta = json.loads(recording.meta_json)
+    tally = sum(drop["packets"] for drop in meta["drops"])
+    assert dropped > 0
+    assert dropped == tally or (meta["veth"] and tally == 0)
+    paused = sum(row["duration_ps"] for row in told if row["signal"] == PFC_PAUSE)
+    assert paused == sum(pause["paused_ps"] for pause in meta["pauses"])
 
 
 def test_of_many_hosts_one_end_is_known() -> None:

@@ -198,3 +198,24 @@ if __name__ == "__main__":
             (place / "s.yaml").write_text(FILE.replace("1..3", "1..12"))
             kills += kill_and_resume(place / "s.yaml", place, 4, seed=number)
         print(f"{number}: identical; {kills} kills", flush=True)
+
+
+def test_a_figure_that_there_is_not_is_told_of_early(
+    asked: Path, tmp_path: Path, here: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a section that no summary has before the first run, of another figure after it, and once."""
+    measures = "goodput.whole_run_bps, dropped_packets"
+    asked.write_text(FILE.replace(measures, "goodputs.whole_run_bps"))
+    assert cli.main(["sweep", str(asked), "--out", str(tmp_path / "a")]) == 2
+    told = capsys.readouterr().err
+    assert (
+        "found goodputs.whole_run_bps, expected a figure of summary.json, which begins with goodput" in told
+    )
+    assert told.startswith(f"{asked}:")
+    assert len(told.splitlines()) == 1
+    assert not (tmp_path / "a").exists()
+    asked.write_text(FILE.replace(measures, "goodput.hole_run_bps, fct.all.slowdown.p99, jain_index"))
+    assert cli.main(["sweep", str(asked), "--out", str(tmp_path / "b")]) == 0
+    assert capsys.readouterr().err == "warning: the first run has no value of goodput.hole_run_bps\n"
+    assert cli.main(["sweep", str(asked), "--out", str(tmp_path / "c"), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""

@@ -112,7 +112,7 @@ CONSTANTS = (
     Constant(
         "Bins are merged by",
         "sim/src/record/bins.rs",
-        r"let factor = match self\.merge_by_two \{\s+false => (\d),\s+true => (\d),",
+        r"match self\.merge_by_two \{\s+false => self\.merge::<(\d)>\(\),\s+true => self\.merge::<(\d)>\(\),",
         "{} and {} in turn",
         "Bins then last 1, 5, 10, 50, 100 us and so on, which read well on an axis.",
     ),

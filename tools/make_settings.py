@@ -138,7 +138,8 @@ def controllers_module() -> str:
         )
         text += (
             f"    {control['name']!r}: About({control['about']!r}, each_ack={uses['each_ack']}, "
-            f"reads_switches={uses['telemetry']}, marks={uses['cnps']}, signals=({shows})),\n"
+            f"reads_switches={uses['telemetry']}, counts_hops={uses['hop_count']}, "
+            f"marks={uses['cnps']}, signals=({shows})),\n"
         )
     text += '}\n"""What else is known of each, and of what acts beside one of them."""\n'
     return formatted(text)

@@ -232,10 +232,12 @@ class Point:
 class Live:
     """Hosts and switches with real packets; on Linux alone."""
 
-    def __init__(self, plan_json: str) -> None:
-        """ValueError where the plan is none; OSError, with the interface as its file name."""
+    def __init__(self, plan_json: str, controllers: Sequence[Checked] = ...) -> None:
+        """ValueError where the plan is none; OSError, with the interface as its file name. `controllers`: as
+        of `Simulation`.
+        """
     def run(self, milliseconds: int) -> bool:
-        """Runs for so long: whether the run is over. OSError: an interface is gone."""
+        """Runs for so long: whether the run is over. OSError: an interface is gone; ControllerError."""
     def capture(self, path: str, host: int) -> None:
         """Writes the frames of a host to a pcap file from now on."""
     def end_capture(self) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 if TYPE_CHECKING:
     from tailback._engine import Ack, ControllerError
 
-USES = ("acks", "each_ack", "hop_count", "telemetry", "cnps", "window", "timer")
+USES = ("acks", "each_ack", "delay", "hop_count", "telemetry", "cnps", "window", "timer")
 _HEARS = ("on_sent", "on_ack", "on_cnp", "on_loss", "on_timeout", "peek")
 _NEEDS = {"acks": "on_ack", "cnps": "on_cnp", "timer": "on_timeout"}
 """What a NIC tells only those that use it, and where."""
@@ -51,9 +51,11 @@ class Controller:
     """
 
     uses: ClassVar[Collection[str]] = ()
-    """What it uses of a NIC: `acks` (it hears acknowledgements), `each_ack` (of every packet), `hop_count`,
-    `telemetry` (switches write their load into packets), `cnps` (receivers answer CE marks with CNPs),
-    `window`, `timer`. What is not named costs nothing."""
+    """What it uses of a NIC: `acks` (it hears acknowledgements), `each_ack` (of every packet), `delay` (it
+    acts on `rtt`: the log of signals has each), `hop_count`, `telemetry` (switches write their load into
+    packets), `cnps` (receivers answer CE marks with CNPs), `window`, `timer`. What is not named costs
+    nothing.
+    """
     telemetry_bytes: ClassVar[int] = 0
     """What it adds to each data packet and each answer."""
     signals: ClassVar[Mapping[str, str]] = {}
@@ -127,7 +129,9 @@ def checked(name: str, factory: Any) -> Checked:
         expected = f"a whole number up to {_MOST_TELEMETRY_BYTES}"
         raise ValueError(f"{kind.__name__}.telemetry_bytes: found {extra!r}, expected {expected}")
     uses = {one: one in kind.uses for one in USES}
-    uses["acks"] |= uses["each_ack"] or uses["hop_count"] or uses["telemetry"] or uses["window"]
+    uses["acks"] |= (
+        uses["each_ack"] or uses["delay"] or uses["hop_count"] or uses["telemetry"] or uses["window"]
+    )
     hears = [getattr(kind, one) is not getattr(Controller, one) for one in _HEARS]
     for needed, heard in _NEEDS.items():
         if hears[_HEARS.index(heard)] and not uses[needed]:

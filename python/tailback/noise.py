@@ -59,11 +59,13 @@ def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Differenc
     Without two such seeds, p is NaN. Where all differences are equal it is 0, or 1 if they are 0.
     """
     differences = [
-        second[seed] - first[seed]
+        _less(second[seed], first[seed])
         for seed in sorted(first.keys() & second.keys())
         if math.isfinite(second[seed] - first[seed])
     ]
     mean, low, high, seeds = interval(differences)
+    if abs(mean) <= _ROUNDING * max(map(abs, differences), default=0.0):
+        mean = 0.0
     if seeds < 2:
         return Difference(mean, low, high, seeds, math.nan)
     error = _mean_and_error(differences)[1]
@@ -88,6 +90,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def is_noise(adjusted_p: float) -> bool:
     """Whether a difference may well be chance; one of which nothing can be said may."""
     return not adjusted_p < 1 - LEVEL
+
+
+def _less(value: float, other: float) -> float:
+    """One less the other; 0 where only rounding tells them apart."""
+    difference = value - other
+    return difference if abs(difference) > _ROUNDING * max(abs(value), abs(other)) else 0.0
 
 
 def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:

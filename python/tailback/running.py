@@ -18,7 +18,7 @@ from tailback.plan import make_plan, packed_plan
 from tailback.scenario import Problem, Scenario, ScenarioError, Source, load
 
 if TYPE_CHECKING:
-    from tailback._engine import Progress, Simulation
+    from tailback._engine import ControllerError, Progress, Simulation
     from tailback.results import Result
 
 Recorded = TypeVar("Recorded", covariant=True)
@@ -119,8 +119,13 @@ def run_checked(
             threads,
         )
     except ControllerError as error:
-        place, text = failure(error, own[error.args[0]].kind)
-        raise ScenarioError([Problem(place, (), text)]) from error.__cause__
+        raise failed_controller(checked, error) from error.__cause__
+
+
+def failed_controller(scenario: Scenario, error: ControllerError) -> ScenarioError:
+    """What to raise where a controller in Python failed."""
+    place, text = failure(error, scenario.own_controllers[error.args[0]].kind)
+    return ScenarioError([Problem(place, (), text)])
 
 
 class Engine(Protocol[Recorded]):
@@ -199,9 +204,8 @@ def carry_out(
         interrupted = interrupted or (bool(seen) and not state.done)
         if capture is not None:
             _capturing(simulation).end_capture()
-        recording = simulation.finish()
-        took = Took(time.perf_counter() - wall, cpu_time() - cpu, interrupted)
-        result = make(recording, took)
+        # What the result does not keep of the recording goes before it is written.
+        result = make(simulation.finish(), Took(time.perf_counter() - wall, cpu_time() - cpu, interrupted))
         if folder is not None:
             result.write(folder, report)
     if interrupted:

@@ -11,9 +11,10 @@
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use rand_pcg::Pcg64Mcg;
-use tailback_proto::congestion::Link;
+use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::flow_control::pfc::{pause_span, PauseSink};
 use tailback_proto::nic::work::{Event, Operation, SendRequest, Status};
 use tailback_proto::nic::{Access, Connection, Counters, Nic, NicSettings, Region, Transmit};
@@ -61,21 +62,27 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host of a plan.
+    /// A host of a plan. `controls`: controllers that are not built in, by their numbers in the plan.
     ///
     /// # Errors
     /// Its controller cannot be set so; one line.
-    pub fn new(plan: &LivePlan, number: usize) -> Result<Host, String> {
+    pub fn new(
+        plan: &LivePlan,
+        number: usize,
+        controls: &[Arc<dyn ExternalControl>],
+    ) -> Result<Host, String> {
         let own: &HostPlan = &plan.hosts[number];
-        let link = Link { rate: own.link.rate(), mtu_bytes: own.mtu };
         let congestion = own
-            .congestion
-            .on(link)
+            .controller(controls)
             .map_err(|refused| format!("{}: expected {}", refused.field, refused.expected))?;
         let min_time_between_cnps =
             own.congestion.cnp_interval().map_or(Time::ZERO, |(us, _)| Time::from_us(us as u64));
-        let settings =
-            NicSettings { congestion, line_rate: link.rate, min_time_between_cnps, first_qpn: FIRST_QPN };
+        let settings = NicSettings {
+            congestion,
+            line_rate: own.link.rate(),
+            min_time_between_cnps,
+            first_qpn: FIRST_QPN,
+        };
         let nic = Nic::new(settings)?;
         let mut host = Host {
             nic,

@@ -1,9 +1,13 @@
 //! A live run in numbers: hosts, switches and what is written, with nothing left to decide. Times in picoseconds of the run.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use serde::Deserialize;
-use tailback_proto::congestion::builtin::Settings;
+use tailback_proto::congestion::builtin::{Congestion, Settings};
+use tailback_proto::congestion::external::ExternalControl;
+use tailback_proto::congestion::parameters::Refused;
+use tailback_proto::congestion::Link;
 use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::units::{Rate, Time};
 
@@ -62,6 +66,18 @@ pub struct HostPlan {
     pub class_of: Vec<(u8, u8)>,
     /// Its link.
     pub link: LinkPlan,
+}
+
+impl HostPlan {
+    /// Its controller on its link.
+    ///
+    /// # Errors
+    /// It cannot be set so, or is not among `controls`.
+    pub fn controller(&self, controls: &[Arc<dyn ExternalControl>]) -> Result<Congestion, Refused> {
+        let mut made = self.congestion.on(Link { rate: self.link.rate(), mtu_bytes: self.mtu })?;
+        made.install(controls)?;
+        Ok(made)
+    }
 }
 
 /// An end of a link.

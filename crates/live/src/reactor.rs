@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::nic::Counters;
 use tailback_proto::units::Time;
 
@@ -122,11 +124,11 @@ fn failed(name: &str, error: io::Error) -> InterfaceError {
 }
 
 impl Reactor {
-    /// Makes what is to be made, and opens all interfaces.
+    /// Makes what is to be made, and opens all interfaces. `controls`: controllers that are not built in, by their numbers in the plan.
     ///
     /// # Errors
     /// An interface or a namespace cannot be used or made; a controller cannot be set so.
-    pub fn new(mut plan: LivePlan) -> Result<Reactor, InterfaceError> {
+    pub fn new(mut plan: LivePlan, controls: &[Arc<dyn ExternalControl>]) -> Result<Reactor, InterfaceError> {
         let late = Time((LATE_TURNS as f64 * LONGEST_TURN.as_nanos() as f64 * 1000.0 / plan.slowdown) as u64);
         for link in plan.switches.iter_mut().flat_map(|switch| &mut switch.ports).map(|port| &mut port.link) {
             link.headroom_bytes += link.rate().bytes_in(late);
@@ -173,14 +175,14 @@ impl Reactor {
             |number| attached.iter().any(|one| matches!(one.owner, Owner::Host(of) if of == number));
         let mut hosts = Vec::new();
         for number in 0..plan.hosts.len() {
-            let made = is_here(number).then(|| Host::new(&plan, number)).transpose();
+            let made = is_here(number).then(|| Host::new(&plan, number, controls)).transpose();
             hosts.push(made.map_err(|text| failed(&plan.hosts[number].name, io::Error::other(text)))?);
         }
         let switches = plan.switches.iter().enumerate();
         Ok(Reactor {
             clock: Clock::new(plan.slowdown),
             switches: switches.map(|(number, switch)| Switch::new(switch, plan.seed, number)).collect(),
-            recorder: Recorder::new(&plan),
+            recorder: Recorder::new(&plan, controls),
             hosts,
             attached,
             _namespaces: namespaces,

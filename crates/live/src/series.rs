@@ -1,10 +1,13 @@
 //! Time series of a live run, under the names that the simulator's have.
 
+use std::sync::Arc;
+
 use serde::Serialize;
+use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::units::Time;
 
 use crate::host::Host;
-use crate::plan::{LivePlan, CLASSES};
+use crate::plan::{HostPlan, LivePlan, CLASSES};
 use crate::switch::Switch;
 
 /// What has series.
@@ -60,23 +63,22 @@ struct Column {
 pub struct Recorder {
     bin: Time,
     next: Time,
-    /// The signals of controllers.
-    signals: Vec<String>,
+    /// Of each host's controller: its signals, and whether it acts on delays.
+    shown: Vec<(Vec<String>, bool)>,
     columns: Vec<Column>,
 }
 
 impl Recorder {
-    /// Of a run with bins of so long.
-    pub fn new(plan: &LivePlan) -> Recorder {
-        let first = plan.hosts.first().and_then(|host| {
-            let link = tailback_proto::congestion::Link { rate: host.link.rate(), mtu_bytes: host.mtu };
-            host.congestion.on(link).ok()
-        });
-        let signals = first.map_or_else(Vec::new, |congestion| {
-            congestion.signals().iter().map(|signal| signal.name.to_string()).collect()
-        });
+    /// Of a run. `controls`: controllers that are not built in, by their numbers in the plan.
+    pub fn new(plan: &LivePlan, controls: &[Arc<dyn ExternalControl>]) -> Recorder {
+        let shown = |host: &HostPlan| {
+            let Ok(congestion) = host.controller(controls) else { return Default::default() };
+            let names = congestion.signals().iter().map(|signal| signal.name.to_string()).collect();
+            (names, congestion.uses().delay)
+        };
+        let shown = plan.hosts.iter().map(shown).collect();
         let bin = Time(plan.bin_ps.max(1));
-        Recorder { bin, next: bin, signals, columns: Vec::new() }
+        Recorder { bin, next: bin, shown, columns: Vec::new() }
     }
 
     /// When the next bin ends.
@@ -106,7 +108,7 @@ impl Recorder {
         hosts: &[Option<Host>],
         switches: &mut [Switch],
     ) {
-        let signals = std::mem::take(&mut self.signals);
+        let controllers = std::mem::take(&mut self.shown);
         let mut number = 0;
         let mut put = |place: Place, metric: &str, kind: Kind, value: f64| {
             if number == self.columns.len() {
@@ -139,6 +141,9 @@ impl Recorder {
             ] {
                 put(here, metric, Kind::Count, value as f64);
             }
+            if controllers[index].1 {
+                put(here, "delay_probes", Kind::Count, n.delay_probes as f64);
+            }
             let backlog = host.backlog_bytes(at) as f64;
             put(Place::Send(index), "queue_mean_bytes", Kind::Value, backlog);
             put(Place::Send(index), "queue_max_bytes", Kind::Value, backlog);
@@ -164,7 +169,7 @@ impl Recorder {
                 }
                 if let Some(shown) = host.nic().shown(at, qpn) {
                     put(Place::Flow(flow), "rate_bps", Kind::Value, shown.rate_bps);
-                    for (name, value) in signals.iter().zip(shown.signals) {
+                    for (name, value) in controllers[plan.flows[flow].src].0.iter().zip(shown.signals) {
                         if name != "rate_bps" {
                             put(Place::Flow(flow), name, Kind::Value, value);
                         }
@@ -207,7 +212,7 @@ impl Recorder {
                 }
             }
         }
-        self.signals = signals;
+        self.shown = controllers;
     }
 
     /// All of them.

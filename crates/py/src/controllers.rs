@@ -115,6 +115,14 @@ impl Failed {
 /// The first failure of a run.
 pub type Failure = Arc<Mutex<Option<Failed>>>;
 
+/// Raises what made a controller fail, once.
+pub fn raise(py: Python<'_>, failure: &Failure) -> PyResult<()> {
+    match failure.lock().map(|mut failure| failure.take()) {
+        Ok(Some(failed)) => Err(failed.raised(py)),
+        _ => Ok(()),
+    }
+}
+
 /// A class of controllers, as `tailback.controller.Checked` gives it.
 #[derive(FromPyObject)]
 pub struct Checked {
@@ -153,6 +161,7 @@ impl Checked {
             uses: Uses {
                 acks: uses("acks"),
                 each_ack: uses("each_ack"),
+                delay: uses("delay"),
                 hop_count: uses("hop_count"),
                 telemetry: uses("telemetry"),
                 cnps: uses("cnps"),
@@ -315,8 +324,15 @@ fn answer(object: &Bound<'_, PyAny>, now: Time, line_rate: f64) -> PyResult<Resu
     Ok(Ok(Answer { rate: rate.min(line_rate), window, next_timeout }))
 }
 
-fn failed(failure: &Failure) -> bool {
-    failure.lock().map_or(true, |failure| failure.is_some())
+impl Flow {
+    /// Whether a controller of the run has failed. A deadline that nobody moves on would then be due for ever.
+    fn has_failed(&mut self) -> bool {
+        let failed = self.control.failure.lock().map_or(true, |failure| failure.is_some());
+        if failed {
+            self.answer.next_timeout = None;
+        }
+        failed
+    }
 }
 
 impl ExternalFlow for Flow {
@@ -328,7 +344,7 @@ impl ExternalFlow for Flow {
             Input::Loss(_) => 3,
             Input::Timeout => 4,
         };
-        if !self.control.hears[number] || failed(&self.control.failure) {
+        if !self.control.hears[number] || self.has_failed() {
             return self.answer;
         }
         static NAMES: [OnceLock<Py<pyo3::types::PyString>>; 5] = [const { OnceLock::new() }; 5];
@@ -348,6 +364,7 @@ impl ExternalFlow for Flow {
                 Err(error) => self.fail(py, HEARS[number], error),
             }
         });
+        self.has_failed();
         self.answer
     }
 

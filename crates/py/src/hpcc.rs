@@ -149,15 +149,14 @@ impl HpccSimulation {
     /// Ends the run where it stands and hands over what was recorded; once.
     fn finish(&mut self, py: Python<'_>) -> PyResult<HpccRecording> {
         let simulation = self.0.take().ok_or_else(finished)?;
-        let (recording, fct, pfc, recorded) = py
+        let (recording, fct, pfc, qlen, origin_ns, finished) = py
             .detach(|| {
                 let recorded = simulation.finish();
-                let recording = Recording::new(&recorded.recording)?;
-                let (fct, pfc) = (fct_table(&recorded.fct)?, pfc_table(&recorded.pfc)?);
-                Ok((recording, fct, pfc, recorded))
+                let hpcc::HpccRecording { recording, fct, pfc, qlen, origin_ns, finished, .. } = recorded;
+                let (fct, pfc) = (fct_table(&fct)?, pfc_table(&pfc)?);
+                Ok((Recording::new(recording)?, fct, pfc, qlen, origin_ns, finished))
             })
             .map_err(failed)?;
-        let hpcc::HpccRecording { qlen, origin_ns, finished, .. } = recorded;
         Ok(HpccRecording { recording: Py::new(py, recording)?, fct, pfc, qlen, origin_ns, finished })
     }
 }

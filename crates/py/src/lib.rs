@@ -234,7 +234,7 @@ impl Simulation {
     /// Ends the run where it stands and hands over what was recorded; once.
     fn finish(&mut self, py: Python<'_>) -> PyResult<Recording> {
         let simulation = self.0.take().ok_or_else(finished)?;
-        let recording = py.detach(|| Recording::new(&simulation.finish())).map_err(failed)?;
+        let recording = py.detach(|| Recording::new(simulation.finish())).map_err(failed)?;
         self.raise_failure(py)?;
         Ok(recording)
     }
@@ -243,20 +243,16 @@ impl Simulation {
 impl Simulation {
     /// Raises what made a controller in Python fail.
     fn raise_failure(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(failure) = &self.1 else { return Ok(()) };
-        match failure.lock().map(|mut failure| failure.take()) {
-            Ok(Some(failed)) => Err(failed.raised(py)),
-            _ => Ok(()),
-        }
+        self.1.as_ref().map_or(Ok(()), |failure| controllers::raise(py, failure))
     }
 }
 
 impl Recording {
-    fn new(recorded: &tailback_sim::record::Recording) -> Result<Self, Failure> {
+    fn new(recorded: tailback_sim::record::Recording) -> Result<Self, Failure> {
         Ok(Recording {
             flows: tables::flows(&recorded.flows)?,
-            series: tables::series(&recorded.series)?,
             entities: tables::entities(&recorded.series)?,
+            series: tables::series(recorded.series)?,
             signals: tables::signals(&recorded.signals)?,
             counters: tables::counters(&recorded.counters)?,
             meta_json: serde_json::to_string(&recorded.meta)?,

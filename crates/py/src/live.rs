@@ -8,25 +8,35 @@ use tailback_live::capture::Capture;
 use tailback_live::pair::{memory_of, FIRST_QPN};
 use tailback_live::reactor::Reactor;
 
+use crate::controllers::{self, Checked, Failure};
 use crate::point::interface_error;
 
-/// A run on interfaces of this machine.
+/// A run on interfaces of this machine, and why a controller in Python failed, if one did.
 #[pyclass]
-pub struct Live(Reactor);
+pub struct Live(Reactor, Failure);
 
 #[pymethods]
 impl Live {
-    /// ValueError where the plan is none; OSError, with the interface as its file, where one cannot be used or made.
+    /// ValueError where the plan is none; OSError, with the interface as its file, where one cannot be used or made. `controllers`: those
+    /// that are written in Python, by their numbers in the plan.
     #[new]
-    fn new(plan_json: &str) -> PyResult<Self> {
+    #[pyo3(signature = (plan_json, controllers = Vec::new()))]
+    fn new(py: Python<'_>, plan_json: &str, controllers: Vec<Checked>) -> PyResult<Self> {
         let plan =
             serde_json::from_str(plan_json).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Reactor::new(plan).map(Live).map_err(interface_error)
+        let failure = Failure::default();
+        let controls: Vec<_> = controllers.into_iter().map(|one| one.control(&failure)).collect();
+        let reactor = Reactor::new(plan, &controls).map_err(interface_error)?;
+        controllers::raise(py, &failure)?;
+        Ok(Live(reactor, failure))
     }
 
-    /// Runs for so many milliseconds, without the interpreter's lock: whether the run is over. OSError: an interface is gone.
+    /// Runs for so many milliseconds, without the interpreter's lock: whether the run is over. OSError: an interface is gone;
+    /// ControllerError.
     fn run(&mut self, py: Python<'_>, milliseconds: u64) -> PyResult<bool> {
-        py.detach(|| self.0.run(Duration::from_millis(milliseconds))).map_err(interface_error)
+        let over = py.detach(|| self.0.run(Duration::from_millis(milliseconds))).map_err(interface_error)?;
+        controllers::raise(py, &self.1)?;
+        Ok(over)
     }
 
     /// Writes the frames of a host to a pcap file from now on. OSError: it cannot be written.

@@ -69,7 +69,7 @@ pub fn counters(counters: &[Counter]) -> Table {
 /// A row for each entity that has a series.
 pub fn entities(series: &Series) -> Table {
     let mut used = vec![false; series.entities.len()];
-    series.columns.iter().for_each(|&(entity, ..)| used[entity] = true);
+    series.names.iter().for_each(|&(entity, _)| used[entity] = true);
     let rows: Vec<&Entity> =
         series.entities.iter().zip(used).filter(|(_, used)| *used).map(|(entity, _)| entity).collect();
     let text = |text: fn(&Entity) -> &str| {
@@ -117,16 +117,15 @@ pub fn signals(signals: &Signals) -> Table {
     ])
 }
 
-/// One row for each bin of each column, column by column.
-pub fn series(series: &Series) -> Table {
+/// One row for each bin of each column, column by column. The values are taken and not copied.
+pub fn series(series: Series) -> Table {
     let bins = series.bins;
-    let rows = bins * series.columns.len();
+    let rows = series.values.len();
     let mut metrics: Vec<&str> = Vec::new();
     let mut entity_keys = Vec::with_capacity(rows);
     let mut metric_keys = Vec::with_capacity(rows);
     let mut times = Vec::with_capacity(rows);
-    let mut values = Vec::with_capacity(rows);
-    for (entity, metric, column) in &series.columns {
+    for (entity, metric) in &series.names {
         let metric_key = metrics.iter().position(|known| known == metric).unwrap_or_else(|| {
             metrics.push(metric);
             metrics.len() - 1
@@ -134,7 +133,6 @@ pub fn series(series: &Series) -> Table {
         entity_keys.extend(std::iter::repeat_n(*entity as i32, bins));
         metric_keys.extend(std::iter::repeat_n(metric_key as i32, bins));
         times.extend((0..bins).map(|bin| (series.bin.ps() * bin as u64) as i64));
-        values.extend_from_slice(column);
     }
     table(vec![
         ("time_ps", Arc::new(Int64Array::from(times))),
@@ -146,6 +144,6 @@ pub fn series(series: &Series) -> Table {
             )?,
         ),
         ("metric", dictionary(metric_keys.into(), strings(metrics.into_iter()))?),
-        ("value", Arc::new(Float64Array::from(values))),
+        ("value", Arc::new(Float64Array::from(series.values))),
     ])
 }

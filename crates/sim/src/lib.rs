@@ -25,6 +25,7 @@ mod fabric;
 mod host;
 mod jobs;
 mod linux;
+mod littles_law;
 mod nic;
 pub mod plan;
 pub mod record;

@@ -30,7 +30,7 @@ fn core(recording: &Recording, number: u32) -> f64 {
 fn largest(recording: &Recording, entity: &str) -> f64 {
     let series = &recording.series;
     let Some(entity) = series.entities.iter().position(|name| name == entity) else { return 0.0 };
-    let column = series.columns.iter().find(|column| column.0 == entity && column.1 == "queue_max_bytes");
+    let column = series.columns().find(|column| column.0 == entity && column.1 == "queue_max_bytes");
     column.map_or(0.0, |column| column.2.iter().copied().fold(0.0, f64::max))
 }
 

@@ -45,8 +45,7 @@ fn long_incast(senders: usize, congestion: CongestionPlan) -> Plan {
 fn second_half(recording: &Recording, entity: &str, quantity: &str) -> (f64, f64) {
     let series = &recording.series;
     let index = series.entities.iter().position(|name| name == entity).expect(entity);
-    let column =
-        series.columns.iter().find(|(of, name, _)| (*of, &**name) == (index, quantity)).expect(quantity);
+    let column = series.columns().find(|(of, name, _)| (*of, &**name) == (index, quantity)).expect(quantity);
     let half = &column.2[series.bins / 2..series.bins];
     (half.iter().sum::<f64>() / half.len() as f64, half.iter().fold(0.0, |a, &b| f64::max(a, b)))
 }
@@ -106,7 +105,7 @@ fn timely_incast(gbps: u64, segment_bytes: u64, duration_ps: u64) -> TimelySeen 
     plan.run.duration = Time(duration_ps);
     let recording = run(plan);
     let series = &recording.series;
-    let samples = series.columns.iter().filter(|(_, name, _)| *name == "rtt_ps");
+    let samples = series.columns().filter(|(_, name, _)| *name == "rtt_ps");
     let mut rtts: Vec<f64> = samples
         .flat_map(|(_, _, values)| &values[series.bins / 2..series.bins])
         .map(|&rtt| rtt / 1e6)
@@ -175,7 +174,7 @@ fn a_burst_goes_out_at_line_rate_and_its_rtt_is_the_paths() {
     (plan.writers[0].message, plan.writers[0].depth) = (Bytes(1 << 20), 1);
     plan.run.duration = Time(MS);
     let recording = run(plan);
-    let rtts = &recording.series.columns.iter().find(|(_, name, _)| *name == "rtt_ps").unwrap().2;
+    let rtts = &recording.series.columns().find(|(_, name, _)| *name == "rtt_ps").unwrap().2;
     // Data of 1,130 B over the second link, or 1,146 B of a first packet, which waits there for none; its ACK of 94 B over
     // two: 80 ps a byte; four links of 500 ns and four latencies of 300 ns.
     let path = ((1130 + 2 * 94) * 80 + 4 * 500_000 + 4 * 300_000) as f64;

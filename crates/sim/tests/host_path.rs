@@ -352,17 +352,15 @@ fn no_mean_is_above_the_maximum() {
         let recording = run_for(plan, 1);
         let series = &recording.series;
         let mut bins = 0;
-        for (entity, metric, means) in &series.columns {
-            if *metric != "queue_mean_bytes" {
+        for (entity, metric, means) in series.columns() {
+            if metric != "queue_mean_bytes" {
                 continue;
             }
-            let of = |column: &&(usize, std::borrow::Cow<'static, str>, Vec<f64>)| {
-                (column.0, &*column.1) == (*entity, "queue_max_bytes")
-            };
-            let most = &series.columns.iter().find(of).expect("a maximum beside each mean").2;
+            let of = |column: &(usize, &str, &[f64])| (column.0, column.1) == (entity, "queue_max_bytes");
+            let most = series.columns().find(of).expect("a maximum beside each mean").2;
             for (at, (mean, most)) in means.iter().zip(most).enumerate() {
                 // Both are whole bytes but for those that are half over PCIe.
-                assert!(*mean <= most + 1.0, "{} bin {at}: {mean} above {most}", series.entities[*entity]);
+                assert!(*mean <= most + 1.0, "{} bin {at}: {mean} above {most}", series.entities[entity]);
                 bins += 1;
             }
         }

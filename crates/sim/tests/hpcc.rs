@@ -173,8 +173,8 @@ fn the_recording_agrees_with_the_files() {
     assert_eq!(received, recording.pfc.len() as u64);
     // Goodput over all bins is what was sent.
     let bin = recorded.series.bin.as_secs_f64();
-    let goodput = recorded.series.columns.iter().filter(|column| column.1 == "goodput_rx_bps");
-    let bits: f64 = goodput.flat_map(|column| &column.2).sum::<f64>() * bin;
+    let goodput = recorded.series.columns().filter(|column| column.1 == "goodput_rx_bps");
+    let bits: f64 = goodput.flat_map(|column| column.2).sum::<f64>() * bin;
     assert!((bits / 8.0 / 64e6 - 1.0).abs() < 1e-3, "{} B", bits / 8.0);
     let counted = |name: &str| -> u64 {
         recorded.counters.iter().filter(|row| row.counter == name).map(|row| row.value).sum()

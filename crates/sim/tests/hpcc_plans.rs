@@ -238,7 +238,7 @@ fn controllers_of_acknowledgements_control() {
         // After the first 10 us, in which both send at line rate.
         let series = &recording.recording.series;
         let skip = (10_000_000 / series.bin.0) as usize + 1;
-        let queues = series.columns.iter().filter(|column| column.1 == "queue_mean_bytes");
+        let queues = series.columns().filter(|column| column.1 == "queue_mean_bytes");
         let sums = queues.map(|column| column.2[skip..].iter().sum::<f64>());
         sums.fold(0.0, f64::max) * series.bin.as_secs_f64()
     };

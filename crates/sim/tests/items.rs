@@ -8,8 +8,8 @@ use tailback_proto::units::{Bytes, Time};
 use tailback_sim::plan::{FlowPlan, Plan};
 use tailback_sim::record::{Flow, Recording, Series};
 
-fn column<'a>(series: &'a Series, entity: &str, metric: &str) -> Option<&'a Vec<f64>> {
-    let mut columns = series.columns.iter();
+fn column<'a>(series: &'a Series, entity: &str, metric: &str) -> Option<&'a [f64]> {
+    let mut columns = series.columns();
     columns
         .find(|column| series.entities[column.0] == entity && column.1 == metric)
         .map(|(_, _, values)| values)

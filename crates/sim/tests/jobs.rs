@@ -219,6 +219,21 @@ fn computing_overlaps_where_it_may() {
 }
 
 #[test]
+fn a_rank_computes_no_longer_than_a_run_may_be() {
+    let refused = |step| Simulation::new(plan(2, vec![step])).map(|_| ()).unwrap_err().to_string();
+    let most = 1 << 55;
+    let text = format!("jobs[0].steps[0]: compute is {}, above {}", u64::MAX, most - 1);
+    assert_eq!(refused(StepPlan::Compute(u64::MAX)), text);
+    let operations =
+        vec![OperationPlan(0, What::Compute(US), vec![]), OperationPlan(1, What::Compute(u64::MAX), vec![])];
+    assert_eq!(refused(StepPlan::Graph(operations)), text);
+    // As long as may be, again and again: time does not run over.
+    let long = OperationPlan(0, What::Compute(most - 1), vec![]);
+    let recording = run_with_faults(plan(2, vec![StepPlan::Graph(vec![long; 1000])]));
+    assert!(recording.meta.faults[0].text.contains("computing, had not ended"));
+}
+
+#[test]
 fn a_circle_is_named() {
     let operations = vec![
         OperationPlan(0, What::Compute(US), vec![2]),

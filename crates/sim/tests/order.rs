@@ -80,16 +80,11 @@ fn of(recording: &Recording, prefix: &str, other: &Recording) -> Vec<String> {
     let is_own = |name: &str| name.starts_with(prefix);
     let flows = recording.flows.iter().filter(|flow| is_own(&flow.src)).map(|flow| format!("{flow:?}"));
     let entities = |recording: &Recording| -> BTreeSet<String> {
-        recording
-            .series
-            .columns
-            .iter()
-            .map(|column| recording.series.entities[column.0].to_string())
-            .collect()
+        recording.series.columns().map(|column| recording.series.entities[column.0].to_string()).collect()
     };
     let others = if recording.series.bin == other.series.bin { entities(other) } else { BTreeSet::new() };
-    let series = recording.series.columns.iter().filter_map(|(entity, metric, values)| {
-        let entity = &recording.series.entities[*entity];
+    let series = recording.series.columns().filter_map(|(entity, metric, values)| {
+        let entity = &recording.series.entities[entity];
         (is_own(entity) && others.contains(&**entity)).then(|| format!("{entity} {metric} {values:?}"))
     });
     let counters = recording.counters.iter().filter(|row| is_own(&row.node)).map(|row| format!("{row:?}"));

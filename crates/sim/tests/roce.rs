@@ -381,8 +381,7 @@ fn a_recording_stays_within_its_bins() {
         let bins = bins as usize;
         assert!(series.bins <= bins && series.bins * 5 >= bins.min(1000), "{} of {bins}", series.bins);
         let goodput: f64 = series
-            .columns
-            .iter()
+            .columns()
             .filter(|(_, metric, _)| *metric == "goodput_rx_bps")
             .flat_map(|(_, _, values)| values.iter().enumerate())
             .map(|(bin, rate)| {

@@ -175,7 +175,7 @@ fn seen(recording: &Recording, receiver: &str) -> Seen {
     let series = &recording.series;
     let mean = |metric: &str, entity: Option<&str>| {
         let of = |index: usize| entity.is_none_or(|name| series.entities[index] == name);
-        let columns = series.columns.iter().filter(|(index, name, _)| *name == metric && of(*index));
+        let columns = series.columns().filter(|(index, name, _)| *name == metric && of(*index));
         let values: Vec<f64> = columns.flat_map(|column| column.2[series.bins / 2..].to_vec()).collect();
         values.iter().sum::<f64>() / values.len() as f64
     };

@@ -40,7 +40,7 @@ fn two_to_one(change: impl Fn(&mut SwitchModelPlan)) -> Plan {
 fn most(recording: &Recording, entity: &str, quantity: &str) -> u64 {
     let series = &recording.series;
     let index = series.entities.iter().position(|name| name == entity).expect(entity);
-    let column = series.columns.iter().find(|(of, name, _)| *of == index && *name == quantity);
+    let column = series.columns().find(|(of, name, _)| *of == index && *name == quantity);
     column.expect(quantity).2.iter().fold(0.0, |most: f64, &value| most.max(value)) as u64
 }
 

@@ -157,8 +157,7 @@ fn rss_spreads_connections_over_cores() {
     assert!(busy.iter().all(|&core| core > 0.2 * mean && core < 3.0 * mean), "{busy:?}");
     let share = recording
         .series
-        .columns
-        .iter()
+        .columns()
         .find(|column| recording.series.entities[column.0] == "h1" && column.1 == "cpu_share");
     let share = &share.expect("the receiver has a CPU").2;
     let recorded = share.iter().sum::<f64>() / share.len() as f64;
@@ -251,7 +250,7 @@ fn dctcp_keeps_the_queue_near_k() {
         plan.tcp_connections = vec![connections(0, 2, 1), connections(1, 2, 1)];
         plan.run.duration = Time(400 * MS);
         let recording = run(plan);
-        let column = recording.series.columns.iter().find(|column| {
+        let column = recording.series.columns().find(|column| {
             recording.series.entities[column.0] == "sw0:h2/tc0" && column.1 == "queue_mean_bytes"
         });
         let values = &column.expect("the bottleneck").2;

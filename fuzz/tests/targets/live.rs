@@ -172,7 +172,7 @@ fn host_and_switch() {
     }
     let plan = plan();
     check!().with_type::<Vec<(Span, Input)>>().for_each(|inputs| {
-        let mut hosts = [0, 1].map(|number| Host::new(&plan, number).expect("it is a host"));
+        let mut hosts = [0, 1].map(|number| Host::new(&plan, number, &[]).expect("it is a host"));
         let mut switch = Switch::new(&plan.switches[0], 1, 0);
         let mut clock = Clock::default();
         for (span, input) in inputs {

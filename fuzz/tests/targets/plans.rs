@@ -136,7 +136,7 @@ fn check_recording(recording: &Recording) {
     let meta = &recording.meta;
     assert!(meta.conservation.ok, "{:?}", meta.faults);
     assert!(meta.faults.iter().all(|fault| fault.kind != "conservation"));
-    for (entity, name, values) in &recording.series.columns {
+    for (entity, name, values) in recording.series.columns() {
         assert!(values.iter().all(|value| value.is_finite()), "{name} of {entity} has what is no number");
     }
 }

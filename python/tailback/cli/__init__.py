@@ -20,7 +20,7 @@ from typer.main import get_command
 from tailback.cli.status import BAD_INPUT, DONE, NOT_WRITTEN, silence_stdout
 from tailback.signals import interrupting
 from tailback.signals import status as of_signal
-from tailback.start_up import FAILED, OUT_OF_MEMORY, out_of_memory
+from tailback.start_up import FAILED, OUT_OF_MEMORY, loaded, out_of_memory
 
 COMMANDS = {
     "run": "Run a scenario and write its result: report, tables, counters.",
@@ -58,6 +58,7 @@ class _Commands(TyperGroup):
         if command is not None:
             module = f"{name}_" if iskeyword(name or "") else name
             command = get_command(import_module(f"tailback.cli.{module}").app)
+            loaded()
             ctx.with_resource(interrupting())  # until here a signal ends the process at once
         return name, command, rest
 

@@ -16,9 +16,10 @@ import typer
 from tailback import signals
 from tailback.cli import complete
 from tailback.cli.status import BAD_INPUT, silence_stdout
+from tailback.controller import FORM, split
 from tailback.files.out_folder import LAST, Occupied, OutFolder
 from tailback.running import claimed
-from tailback.scenario import ScenarioError
+from tailback.scenario import Problem, ScenarioError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,6 +42,15 @@ Sets = Annotated[
     ),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of all random numbers; replaces run.seed.")]
+Controllers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--controller",
+        metavar=FORM,
+        help="A congestion controller in Python. The scenario knows it by the name of the class; where "
+        "nothing names it, all hosts run it. Again for more.",
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
 ]
@@ -65,6 +75,22 @@ def bad_input() -> Iterator[None]:
     except ScenarioError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(BAD_INPUT) from None
+
+
+def by_class(texts: Sequence[str] | None) -> dict[str, str]:
+    """Controllers in Python, by the names of their classes."""
+    found: dict[str, str] = {}
+    for given in texts or ():
+        try:
+            name = split(given)[1]
+        except ValueError as error:
+            raise ScenarioError([Problem("--controller", (), str(error))]) from None
+        if name in found:
+            raise ScenarioError(
+                [Problem("--controller", (), f"found {name} again, expected each class once")]
+            )
+        found[name] = given
+    return found
 
 
 def interrupted(what: str) -> NoReturn:

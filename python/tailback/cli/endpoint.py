@@ -9,6 +9,7 @@ import typer
 from tailback.cli.command import command_app
 from tailback.cli.common import (
     AsJson,
+    Controllers,
     NoReport,
     Out,
     Quiet,
@@ -16,6 +17,7 @@ from tailback.cli.common import (
     Seed,
     Sets,
     bad_input,
+    by_class,
 )
 from tailback.cli.live import Captured, carried_out
 from tailback.cli.outcome import conclude
@@ -32,6 +34,7 @@ def endpoint(
         typer.Argument(metavar="HOST=IFACE...", help="Where each host is: h0=eth1, or h0=NAMESPACE/veth1."),
     ],
     sets: Sets = None,
+    controllers: Controllers = None,
     capture: Captured = None,
     perftest: Annotated[
         str | None,
@@ -55,7 +58,7 @@ def endpoint(
     CAP_NET_RAW.
     """
     with bad_input():
-        scenario = load(name, sets=sets or (), seed=seed)
+        scenario = load(name, sets=sets or (), seed=seed, controllers=by_class(controllers))
         placed = _placed(scenario, interfaces)
         result, folder = carried_out(
             scenario,

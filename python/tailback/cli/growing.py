@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from tailback import text
+from tailback.measures import MEASURES
 from tailback.sweeps import Design, Progress
 from tailback.sweeps.points import in_words
+from tailback.sweeps.shown import DEFAULT
 from tailback.sweeps.swept import words_of
 
 if TYPE_CHECKING:
@@ -21,9 +25,11 @@ _ROWS = 16
 
 @contextmanager
 def growing(quiet: bool) -> Iterator[Progress]:
-    """A table of points that grows as runs end, and a bar of all runs; nothing where nobody would see it."""
+    """A table of points that grows as runs end, and a bar of all runs, where there is a terminal; and a line
+    for figures that the first run has not. Nothing if `quiet`.
+    """
     if quiet or not sys.stderr.isatty():
-        yield Progress()
+        yield Progress() if quiet else _Told()
         return
     from rich.console import Console
     from rich.live import Live
@@ -35,13 +41,35 @@ def growing(quiet: bool) -> Iterator[Progress]:
         yield table
 
 
-class _Growing(Progress):
+class _Told(Progress):
+    """Says of the first run that gives a result which of the figures asked for by their paths it has not:
+    nobody waits for all runs to hear that a name is wrong.
+    """
+
+    def __init__(self) -> None:
+        self._asked: list[str] = []
+
+    def begun(self, design: Design, points: list[dict[str, str]], runs: int) -> None:
+        shown = design.shown()
+        self._asked = [one.label for one in shown if one.name not in MEASURES and one not in DEFAULT]
+
+    def ended(self, row: dict[str, Any]) -> None:
+        if row["status"] != "done":
+            return
+        missing = [label for label in self._asked if row["measures"].get(label) is None]
+        self._asked = []
+        if missing:
+            typer.echo(f"warning: the first run has no value of {', '.join(missing)}", err=True)
+
+
+class _Growing(_Told):
     """What the terminal shows while a sweep runs."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
+        super().__init__()
         self._bar = Bar(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -57,6 +85,7 @@ class _Growing(Progress):
         self._runs = self._over = self._failed = 0
 
     def begun(self, design: Design, points: list[dict[str, str]], runs: int) -> None:
+        super().begun(design, points, runs)
         self._points, self._runs = points, runs
         self._units = {one.label: one for one in design.shown()}
         self._bar.update(self._task, description=design.name, total=runs)
@@ -67,6 +96,7 @@ class _Growing(Progress):
         self._move()
 
     def ended(self, row: dict[str, Any]) -> None:
+        super().ended(row)
         self._under_way.pop(row.get("key", ""), None)
         self._over += 1
         self._failed += row["status"] != "done"

@@ -11,6 +11,7 @@ from tailback import live as lives
 from tailback.cli.command import command_app
 from tailback.cli.common import (
     AsJson,
+    Controllers,
     NoReport,
     Out,
     Quiet,
@@ -18,6 +19,7 @@ from tailback.cli.common import (
     Seed,
     Sets,
     bad_input,
+    by_class,
     result_folder,
 )
 from tailback.cli.outcome import conclude
@@ -55,6 +57,7 @@ def live(
             "--rate", metavar="RATE", help="What the fastest link carries; the clock is slowed down to it."
         ),
     ] = "500Mbps",
+    controllers: Controllers = None,
     capture: Captured = None,
     _: Annotated[
         bool,
@@ -74,7 +77,7 @@ def live(
     namespaces disappear when the command ends, even by a kill.
     """
     with bad_input():
-        scenario = load(name, sets=sets or (), seed=seed)
+        scenario = load(name, sets=sets or (), seed=seed, controllers=by_class(controllers))
         try:
             slowdown = lives.slowdown_for(scenario, RATE.parse(rate))
         except UnitError as error:

@@ -13,6 +13,7 @@ from tailback.cli import complete
 from tailback.cli.command import command_app
 from tailback.cli.common import (
     AsJson,
+    Controllers,
     NoReport,
     Out,
     Quiet,
@@ -20,6 +21,7 @@ from tailback.cli.common import (
     Seed,
     Sets,
     bad_input,
+    by_class,
     cores,
     result_folder,
     say,
@@ -28,7 +30,6 @@ from tailback.cli.common import (
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_runs, of_time, progress_bar
 from tailback.cli.status import DONE, FAULT
-from tailback.controller import FORM, split
 from tailback.running import Threads, run_checked
 from tailback.scenario import Problem, Scenario, ScenarioError, load
 from tailback.scenario.warnings import warnings
@@ -50,15 +51,7 @@ def run(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", help="Runs at a time, with --seeds.", min=1, max=256)
     ] = None,
-    controllers: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--controller",
-            metavar=FORM,
-            help="A congestion controller in Python. The scenario knows it by the name of the class; where "
-            "nothing names it, all hosts run it. Again for more.",
-        ),
-    ] = None,
+    controllers: Controllers = None,
     capture: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,7 +89,7 @@ def run(
     keeps the runs that are complete. --json prints the summary, or those of all seeds, and the folder.
     """
     with bad_input():
-        own = _by_class(controllers or [])
+        own = by_class(controllers)
         captured = Capture.parse(capture, capture_time, capture_bytes) if capture else None
     if captured is None and (capture_time or capture_bytes):
         raise typer.BadParameter("--capture-time and --capture-bytes need --capture")
@@ -134,22 +127,6 @@ def _threads(text: str) -> Threads:
         )
     wanted = None if text == "auto" else int(text)
     return Threads(wanted, lambda why: typer.echo(f"The run stays on one core: {why}.", err=True))
-
-
-def _by_class(texts: list[str]) -> dict[str, str]:
-    """Controllers in Python, by the names of their classes."""
-    found: dict[str, str] = {}
-    for given in texts:
-        try:
-            name = split(given)[1]
-        except ValueError as error:
-            raise ScenarioError([Problem("--controller", (), str(error))]) from None
-        if name in found:
-            raise ScenarioError(
-                [Problem("--controller", (), f"found {name} again, expected each class once")]
-            )
-        found[name] = given
-    return found
 
 
 def _run_seeds(

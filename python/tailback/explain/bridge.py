@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tailback import text
-from tailback.explain.observed import Observed, Port
+from tailback.explain.observed import Observed
 from tailback.explain.stages import FEW_BYTES, FULL, RING_BYTES, Figure, Stage
+from tailback.explain.ways import Port
 from tailback.recorded.signals import CE_MARK, DROP
 
 NEVER_RESTS = 0.995

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from tailback import text
 
 if TYPE_CHECKING:
-    from tailback.explain.observed import Observed, Port
+    from tailback.explain.observed import Observed
+    from tailback.explain.ways import Port
 
 
 def deadlock(seen: Observed) -> tuple[str, str] | None:

@@ -7,21 +7,21 @@ share. The scenario's name and text, and every other setting of it, stay out of 
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from dataclasses import dataclass
+from collections import defaultdict
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
+from tailback.explain.ways import Port, Ways, is_counter
 from tailback.explain.work import Work
 from tailback.measures import ideal_payload_share, last_start
 from tailback.measures.collectives import collectives, training_jobs
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP, TRIMMED, link_changes
-from tailback.recorded.signals import CE_MARK, PFC_PAUSE
+from tailback.recorded.signals import CE_MARK, DROP, PFC_PAUSE
 from tailback.simai.setup import SimaiSetup
 
 GAP_BYTES = 20
@@ -32,68 +32,20 @@ last stragglers. An assumption: an engineer skips the first samples, too."""
 SETTLED = 0.6
 """Of traffic without an end, the part of a run by which it must have started, all of it, for what came before
 to be left out."""
-MOST_PATHS = 16
-"""Ways from a host to another that are looked at, those with most traffic: a fat tree of k = 8 has so many.
-"""
-ONE_WAY = 0.99
-"""The part of a pair's traffic above which a port takes all of it."""
 LOST = "lost on the link"
 """The reason of drops that a cable makes."""
-MOST_PAIRS = 400
-"""Pairs of hosts that paths are looked at for, drawn by their bytes where there are more: enough to tell
-where traffic stands."""
-
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
-"""An array of whole numbers."""
-Port = tuple[str, str]
-"""A node and the peer that its port leads to."""
 
 
-@dataclass(frozen=True)
-class Pair:
-    """What one host sends to another: `share` of all payload of the run. `weight` is that and the share of
-    the pairs that it stands for, where not all are looked at.
-    """
-
-    src: str
-    dst: str
-    share: float
-    weight: float
-    ways: tuple[tuple[Port, float], ...]
-    """Ports from sender to receiver, each with the part of this traffic that takes it (ECMP: even)."""
-
-    @property
-    def ends(self) -> tuple[str, str]:
-        """Sender and receiver."""
-        return self.src, self.dst
-
-
-@dataclass(frozen=True)
-class Gate:
-    """The node that all ways to some hosts pass: a host itself, or what a host's only link leads to."""
-
-    node: str
-    distance: dict[str, int]
-    """From each node that can reach it, in links."""
-    nearer: dict[str, list[str]]
-    """Where the shortest ways of a node go on, as far as anybody asked."""
-
-
-class Observed:
+class Observed(Ways):
     """A run as somebody sees it who knows the machines, and not the scenario."""
 
     def __init__(self, result: Recorded) -> None:
         """Of this run."""
+        super().__init__(result)
         self.bins = result.bins
-        self.flows = result.flows
         self.meta = result.meta
-        self.network = result.setup.network
         self._plan = result.plan
         self._result = result
-        self.counters: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-        columns = (result.counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
-        for node, port, counter, value in zip(*columns, strict=True):
-            self.counters[node, port][counter] = value
 
     # Time
 
@@ -144,7 +96,7 @@ class Observed:
 
     def series(self, entity: str, metric: str) -> Array:
         """Of the bins of the span."""
-        return self.bins.values(entity, metric)[self.bins.within(*self.span)]
+        return self.bins.values(entity, metric)[self.bins.inside(*self.span)]
 
     def waits(self, queue: str, signal: str) -> float:
         """Share of the span for which a queue waited by a signal that lasts; or had others wait."""
@@ -153,7 +105,12 @@ class Observed:
 
     def told(self, queue: str, *signals: str) -> float:
         """How often there was one of these signals at a queue in the span."""
-        return float(self._result.told.values(queue, *signals)[self.bins.within(*self.span)].sum())
+        return float(self._result.told.values(queue, *signals)[self.bins.inside(*self.span)].sum())
+
+    @cached_property
+    def drops(self) -> int:
+        """Packets dropped in the whole run, anywhere."""
+        return self._result.told.count(DROP)
 
     def told_in_run(self, queue: str, *signals: str) -> float:
         """The same in the whole run."""
@@ -252,9 +209,7 @@ class Observed:
         for host, metric in ((node, "wire_tx_bps"), (peer, "wire_rx_bps")):
             if self.bins.has(host, metric):
                 return self.mean(host, metric) / self.link_rate(port)
-        counted = self.counters.get((node, f"{node}:{peer}"), {})
-        frames = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_packets"))
-        size = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes"))
+        frames, size = self._sent[port]
         # Counters know the whole run only: the span had so much more of the traffic.
         whole = (size + GAP_BYTES * frames) * 8 / self.bins.end_s
         return whole * self.pace / self.link_rate(port)
@@ -269,18 +224,6 @@ class Observed:
     def need(self, port: Port) -> float:
         """Share of a port's rate that the payload delivered through it needs, with its headers."""
         return self.through[port] * self.goodput / self.payload_share / self.link_rate(port)
-
-    @cached_property
-    def through(self) -> dict[Port, float]:
-        """What of all payload goes through each port."""
-        towards: dict[str, dict[str, float]] = defaultdict(dict)
-        for (src, dst), share in self.shares.items():
-            towards[dst][src] = share
-        found: dict[Port, float] = defaultdict(float)
-        for dst, sources in towards.items():
-            for port, part in self._ways(sources, dst):
-                found[port] += part
-        return found
 
     @cached_property
     def payload_share(self) -> float:
@@ -301,119 +244,6 @@ class Observed:
         return self.goodput / whole if whole else 1.0
 
     # Traffic
-
-    @cached_property
-    def ends(self) -> tuple[list[tuple[str, str]], Numbers]:
-        """The pairs of hosts, in the order of their first flows, and by flow the number of its pair."""
-        columns = [self.flows.column(name).combine_chunks().dictionary_encode() for name in ("src", "dst")]
-        sources, receivers = ([str(name) for name in column.dictionary.to_pylist()] for column in columns)
-        src, dst = (column.indices.to_numpy().astype(np.int64) for column in columns)
-        _, first, number = np.unique(src * len(receivers) + dst, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        pairs = [(sources[src[at]], receivers[dst[at]]) for at in first[order].tolist()]
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        return pairs, place[number.reshape(-1)]
-
-    @cached_property
-    def shares(self) -> dict[tuple[str, str], float]:
-        """What of all payload each pair of hosts is."""
-        pairs, number = self.ends
-        sizes = np.zeros(len(pairs), dtype=np.int64)
-        np.add.at(sizes, number, self.flows.column("bytes_delivered").to_numpy())
-        delivered = dict(zip(pairs, sizes.tolist(), strict=True))
-        total = sum(delivered.values())
-        return {pair: size / total if total else 1 / len(delivered) for pair, size in delivered.items()}
-
-    @cached_property
-    def sent(self) -> dict[str, float]:
-        """What of all payload each host sends."""
-        return self._by_end(0)
-
-    @cached_property
-    def taken(self) -> dict[str, float]:
-        """What of all payload each host receives."""
-        return self._by_end(1)
-
-    def _by_end(self, end: int) -> dict[str, float]:
-        found: dict[str, float] = defaultdict(float)
-        for pair, share in self.shares.items():
-            found[pair[end]] += share
-        return found
-
-    @cached_property
-    def pairs(self) -> list[Pair]:
-        """Pairs of hosts with traffic, those that delivered most first."""
-        weights = self.shares if len(self.shares) <= MOST_PAIRS else self._drawn()
-        most = sorted(weights, key=lambda pair: (-self.shares[pair], pair))
-        return [
-            Pair(
-                src,
-                dst,
-                self.shares[src, dst],
-                weights[src, dst],
-                tuple(self._ways({src: 1.0}, dst)),
-            )
-            for src, dst in most
-        ]
-
-    def _drawn(self) -> dict[tuple[str, str], float]:
-        """Pairs met at even steps through all payload, pairs in order, each with what it stands for."""
-        found: dict[tuple[str, str], float] = defaultdict(float)
-        step, passed, following = 1 / MOST_PAIRS, 0.0, 0.5 / MOST_PAIRS
-        for pair in sorted(self.shares):
-            passed += self.shares[pair]
-            while following < passed:
-                found[pair] += step
-                following += step
-        return found
-
-    @cached_property
-    def _peers(self) -> dict[str, list[str]]:
-        """Nodes at the other ends of each node's links."""
-        ends = self.network.wires_of.items()
-        return {node: [wire.b if wire.a == node else wire.a for wire in wires] for node, wires in ends}
-
-    @cached_property
-    def _gates(self) -> dict[str, Gate]:
-        """Where the ways to each host that receives come together."""
-        gates: dict[str, Gate] = {}
-        found = {}
-        for dst in {dst for _, dst in self.shares}:
-            # Hosts with one link to the same node are reached alike: there may be very many.
-            peers = self._peers[dst]
-            node = peers[0] if len(peers) == 1 else dst
-            if node not in gates:
-                gates[node] = Gate(node, self._distances_to(node), {})
-            found[dst] = gates[node]
-        return found
-
-    def paths(self, pair: Pair) -> list[tuple[tuple[Port, ...], float]]:
-        """The shortest ways of a pair one by one, each with the part of its traffic that takes it: at each
-        node, as what its ports sent has it.
-        """
-        gate = self._gates[pair.dst]
-        found: list[tuple[tuple[Port, ...], float]] = [((), 1.0)]
-        for _ in range(len({port[0] for port, _ in pair.ways})):
-            longer = []
-            for ports, part in found:
-                node = ports[-1][1] if ports else pair.src
-                if node == pair.dst:
-                    longer.append((ports, part))
-                    continue
-                beyond = node == gate.node
-                nearer = [pair.dst] if beyond else self._nearer(node, gate)
-                sent = [self.sent_by[node, peer] for peer in nearer]
-                whole = sum(sent)
-                for peer, size in zip(nearer, sent, strict=True):
-                    share = size / whole if whole else 1 / len(nearer)
-                    if share:
-                        longer.append(((*ports, (node, peer)), part * share))
-            found = sorted(longer, key=lambda one: -one[1])[:MOST_PATHS]
-            if all(ports[-1][1] == pair.dst for ports, _ in found):
-                break
-        kept = sum(part for _, part in found)
-        return [(ports, part / kept) for ports, part in found]
 
     @cached_property
     def lost_on_wire(self) -> dict[Port, int]:
@@ -451,66 +281,6 @@ class Observed:
             if one["reason"] == reason:
                 found[one["node"], one["peer"]] += one["packets"]
         return found
-
-    @cached_property
-    def sent_by(self) -> dict[Port, int]:
-        """Bytes that each port sent in the whole run."""
-        found: dict[Port, int] = defaultdict(int)
-        for wire in self.network.wires:
-            for node, peer in ((wire.a, wire.b), (wire.b, wire.a)):
-                counted = self.counters.get((node, f"{node}:{peer}"), {})
-                found[node, peer] += sum(
-                    value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes")
-                )
-        return found
-
-    def is_one_of_several(self, port: Port) -> bool:
-        """Whether traffic at this node may take other ports to the same hosts."""
-        return port in self._spread
-
-    @cached_property
-    def _spread(self) -> set[Port]:
-        return {port for pair in self.pairs for port, part in pair.ways if part < ONE_WAY}
-
-    def _distances_to(self, dst: str) -> dict[str, int]:
-        """Of every node, in links."""
-        found, frontier = {dst: 0}, deque([dst])
-        while frontier:
-            node = frontier.popleft()
-            for other in self._peers[node]:
-                if other not in found:
-                    found[other] = found[node] + 1
-                    frontier.append(other)
-        return found
-
-    def _ways(self, sources: dict[str, float], dst: str) -> list[tuple[Port, float]]:
-        """All shortest ways at once, split evenly at each node, of what some hosts send to one."""
-        gate = self._gates[dst]
-        beyond = 0 if gate.node == dst else 1
-        begins: dict[int, dict[str, float]] = defaultdict(dict)
-        for src, part in sources.items():
-            begins[gate.distance[src] + beyond if src in gate.distance else 0][src] = part
-        parts: dict[str, float] = defaultdict(float)
-        found = []
-        for hops in range(max(begins), 0, -1):
-            for src, part in begins[hops].items():
-                parts[src] += part
-            after: dict[str, float] = defaultdict(float)
-            for node, part in parts.items():
-                nearer = [dst] if beyond and node == gate.node else self._nearer(node, gate)
-                each = part / len(nearer)
-                for peer in nearer:
-                    found.append(((node, peer), each))
-                    after[peer] += each
-            parts = after
-        return found
-
-    def _nearer(self, node: str, gate: Gate) -> list[str]:
-        """Where a node's shortest ways to a gate go on."""
-        if node not in gate.nearer:
-            hops = gate.distance[node] - 1
-            gate.nearer[node] = [peer for peer in self._peers[node] if gate.distance[peer] == hops]
-        return gate.nearer[node]
 
     @cached_property
     def bridges(self) -> set[str]:
@@ -572,8 +342,3 @@ class Observed:
         """Share of the span in which a series was above a level."""
         values = self.series(entity, metric)
         return float(np.mean(values > level)) if len(values) else 0.0
-
-
-def is_counter(name: str, begin: str, end: str) -> bool:
-    """Whether a counter is one of these of any priority: `tx_prio3_bytes`."""
-    return name.startswith(begin) and name.endswith(end) and name[len(begin) : len(name) - len(end)].isdigit()

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tailback import text
-from tailback.explain.observed import Observed, Pair, Port
+from tailback.explain.observed import Observed
+from tailback.explain.ways import Pair, Port
 from tailback.recorded.signals import CE_MARK, DROP, PCIE_CREDIT_STALL, PFC_PAUSE, PFC_XOFF
 
 

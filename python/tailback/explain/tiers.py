@@ -12,8 +12,8 @@ from tailback.explain.stages import FULL, IDLE, Figure
 
 if TYPE_CHECKING:
     from tailback.explain.groups import Groups
-    from tailback.explain.observed import Port
     from tailback.explain.verdict import Candidate
+    from tailback.explain.ways import Port
 
 UNEVEN = 0.75
 """Where links are full, the mean of their tier below which it is collisions of flows that make them so, and

@@ -368,7 +368,7 @@ def _choices(plan: Plan, verdict: Verdict, observed: Mapping[Key, list[Stage]]) 
     if plan["failures"]:
         found.append(_Choice(FAILED, "all", lambda one: {**one, "failures": []}))
     if plan["switches"] or any(link["loss"] for link in plan["links"]):
-        lost = "loss" if verdict.seen.meta["drops"] else "buffer"
+        lost = "loss" if verdict.seen.drops else "buffer"
         kind = next((kind for kind in ("headroom", "loss") if (kind, "all") in observed), lost)
         found.append(_Choice(kind, "all", lossless))
     if verdict.seen.timeouts:

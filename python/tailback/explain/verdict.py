@@ -8,9 +8,10 @@ from functools import cached_property
 
 from tailback.explain import bridge, faults
 from tailback.explain.groups import Groups, Place, place
-from tailback.explain.observed import Observed, Pair, Port
+from tailback.explain.observed import Observed
 from tailback.explain.sender import Senders
 from tailback.explain.stages import CHEAPER, FULL, IDLE, NO_PAUSE, Stage, Stages
+from tailback.explain.ways import Pair, Port
 
 LOOP = 0.35
 """Share of a window that waits nowhere above which the sender's time is that of a round trip. A window that

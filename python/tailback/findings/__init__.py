@@ -42,7 +42,13 @@ def findings(result: Recorded) -> list[Finding]:
         found.append(_fairness(summary))
     found += hosts.shares(summary)
     found += [_drops(summary), *hosts.tcp(summary), _pauses(summary), *_storms(summary)]
-    found += [_signals(summary), *_at_min_rate(summary), _standing(summary), *hosts.cpu(summary)]
+    found += [
+        _signals(summary),
+        *_delay_probes(summary),
+        *_at_min_rate(summary),
+        _standing(summary),
+        *hosts.cpu(summary),
+    ]
     found += bridge_findings(summary)
     if summary["flows"]["failed"]:
         failed = summary["flows"]["failed"]
@@ -181,6 +187,8 @@ def _drops(summary: dict[str, Any]) -> Finding:
             again = f"{text.share(losses['retransmitted_share'] or 0.0)} of all data packets were sent again"
             words += f" Senders got {told} all the same; {again}."
         return Finding("Drops", "none", words, "warning" if losses["ack_timeouts"] else "plain")
+    if not losses["by_queue"]:  # of real devices only counts are known
+        return Finding("Drops", text.count(losses["dropped_packets"]), "packets.", "warning")
     worst = losses["by_queue"][0]
     words = f"packets ({text.size(losses['dropped_bytes'])}), most at {worst['where']} ({worst['reason']})."
     trimmed = sum(drop["packets"] for drop in losses["by_queue"] if drop["reason"] == TRIMMED)
@@ -243,6 +251,12 @@ def _signals(summary: dict[str, Any]) -> Finding:
     words = f"of {text.count(data)} data packets sent were marked CE"
     words += f"; receivers answered with {text.plural(signals['cnps'], 'CNP')}." if cnps else "."
     return Finding("ECN marks", text.count(signals["ecn_marked_packets"]), words)
+
+
+def _delay_probes(summary: dict[str, Any]) -> list[Finding]:
+    probes = summary["signals"]["delay_probes"]
+    words = "answers brought senders a delay that their congestion control acts on."
+    return [Finding("Delay probes", text.count(probes), words)] if probes else []
 
 
 def _at_min_rate(summary: dict[str, Any]) -> list[Finding]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tailback import text
 from tailback.fitting.asked import Fit, Output
-from tailback.fitting.inference import Answer, Inference, Unknown, likely
+from tailback.fitting.inference import FAR, Answer, Inference, Unknown, likely
 from tailback.fitting.next_measure import Next
 from tailback.sweeps.shown import Shown
 from tailback.sweeps.swept import Swept, words_of
@@ -86,6 +86,19 @@ class Fitted:
                 )
         return lines
 
+    @property
+    def fits(self) -> bool:
+        """Whether the best fit may have given all that was observed and not held out: what it is off is
+        little against the tolerances and what seeds do to the lab's runs and to these.
+        """
+        seeds = len(self.asked.seeds_in_order())
+        for one in self.found.answers:
+            noise = self.found.noise[one.observed.output] * math.sqrt(1 / one.observed.runs + 1 / seeds)
+            spread = math.hypot(1, noise / one.observed.tolerance)
+            if one.role == "calibrated" and abs(one.off) > FAR * spread:
+                return False
+        return True
+
     def lines(self) -> list[str]:
         """The answer in words."""
         known = [one for one in self.found.unknowns if one.verdict == "identified"]
@@ -101,12 +114,19 @@ class Fitted:
             for one in self.found.trades
         ]
         lines += [f"Miss: {line}" for line in self.misses]
+        if not self.fits:
+            lines.append(
+                "Nothing fits: of the values that the unknowns may have none gives what was observed. "
+                "What is said of them and predicted by them holds only if one of them is right."
+            )
         for answer in self.found.answers:
             if answer.role == "predicted" and not answer.missed:
                 shown = answer.observed.output.shown
                 label = self.asked.labelled(answer.observed.output)
                 words = f"{_interval(shown, answer)}; observed is {answer.observed.in_words}"
-                lines.append(f"Predicted: {label}: {words}: met.")
+                lines.append(
+                    f"Predicted: {label}: {words}: met{'' if self.fits else ', where nothing fits'}."
+                )
         without = sum(len(done.failed) for done in self.rounds.values())
         if without:
             every = text.plural(sum(len(done.rows) for done in self.rounds.values()), "run")

@@ -20,7 +20,7 @@ _WHOLE = 0.9
 _EDGE = 0.01
 _TRADED = 0.7
 """Settings that are correlated by more trade off against each other."""
-_FAR = 2.0
+FAR = 2.0
 """Tolerances by which a fit may miss an observation."""
 
 Verdict = Literal[
@@ -185,7 +185,7 @@ def _answers(observed: Sequence[Observed], emulated: Emulated, found: Posterior,
 def _at_best(answer: Answer, value: float) -> Answer:
     """With what the best fit gives, which must meet what was fitted."""
     answer = answer._replace(at_best=value)
-    return answer if answer.observed.held_out else answer._replace(missed=abs(answer.off) > _FAR)
+    return answer if answer.observed.held_out else answer._replace(missed=abs(answer.off) > FAR)
 
 
 def with_runs(found: Inference, at_best: Mapping[Output, float]) -> Inference:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tailback.plan import make_plan
 from tailback.scenario import Problem, Scenario, ScenarioError
+from tailback.scenario.congestion import about, kinds
 from tailback.scenario.network import Network
 
 PS_PER_US = 10**6
@@ -41,6 +42,7 @@ def live_plan(scenario: Scenario, slowdown: float, interfaces: Mapping[str, str]
     plan = make_plan(scenario)
     network = scenario.network
     _check(plan, network, made=interfaces is None)
+    _check_controllers(scenario)
     numbers = {host["name"]: number for number, host in enumerate(plan["hosts"])}
     dscps = [point["dscp"] for point in plan["code_points"]]
     ports = {name: _peers(network, name) for name in network.switches}
@@ -114,6 +116,16 @@ def _check(plan: Plan, network: Network, made: bool) -> None:
         raise _refuse(
             "topology", "found a network of several paths or no switch, expected star, dumbbell or a tree"
         )
+
+
+def _check_controllers(scenario: Scenario) -> None:
+    """Refuses those that need what packets of RoCEv2 do not carry."""
+    for kind in kinds(scenario):
+        known = about(scenario, kind)
+        if known.reads_switches or known.counts_hops:
+            needs = "telemetry" if known.reads_switches else "the number of hops"
+            why = f"expected a controller that does without {needs}, which RoCEv2 packets do not carry"
+            raise _refuse("host.congestion", f"found {kind}, {why}")
 
 
 def _bin(duration_ps: int, most: int) -> int:

@@ -14,6 +14,7 @@ from tailback.live.meta import Plan, Told, meta, send_classes
 from tailback.recorded.signals import (
     CE_MARK,
     CNP,
+    DELAY_PROBE,
     DROP,
     LASTING,
     NAK,
@@ -200,6 +201,7 @@ _SIGNALS = {
     "stalled_share": PCIE_CREDIT_STALL,
     "np_cnp_sent": CNP,
     "packet_seq_err": NAK,
+    "delay_probes": DELAY_PROBE,
 }
 """Series that are signals."""
 
@@ -223,6 +225,7 @@ def _told(row: dict[str, Any], entity: dict[str, Any], bin_ps: int, end_ps: int)
     ends = {
         PFC_PAUSE: (peer, node),
         NAK: (None, node),
+        DELAY_PROBE: (None, node),
         CNP: (node, None),
         DROP: (node, None),
         PCIE_CREDIT_STALL: (node, node),
@@ -232,7 +235,7 @@ def _told(row: dict[str, Any], entity: dict[str, Any], bin_ps: int, end_ps: int)
     end = min(start + bin_ps, end_ps)
     lasts = signal in LASTING
     return {
-        "queue": None if signal in (CNP, NAK) else row["entity"],
+        "queue": None if signal in (CNP, NAK, DELAY_PROBE) else row["entity"],
         "signal": signal,
         "from": from_,
         "to": to,

@@ -32,6 +32,7 @@ from tailback.measures.fairness import (
 )
 from tailback.measures.losses import (
     cnps,
+    delay_probes,
     dropped_packets,
     failed_flows,
     last_nak,
@@ -95,6 +96,7 @@ __all__ = [
     "collectives",
     "convergence_time",
     "counters",
+    "delay_probes",
     "dropped_packets",
     "failed_flows",
     "first_end",

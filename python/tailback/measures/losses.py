@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, last_start, since_s
 from tailback.recorded.run import Recorded
-from tailback.recorded.signals import CE_MARK, CNP, DROP, NAK
+from tailback.recorded.signals import CE_MARK, CNP, DELAY_PROBE, DROP, NAK
 
 
 def _counted(result: Recorded, signal: str, since: Since, until_s: float | None = None) -> float:
@@ -36,7 +36,7 @@ def _last(result: Recorded, signal: str) -> float:
 def dropped_packets(result: Recorded, since: Since = "start") -> float:
     """Packets dropped, at any queue and for any reason."""
     if since == "start":
-        return float(sum(drop["packets"] for drop in result.meta["drops"]))
+        return float(result.told.count(DROP))
     return _counted(result, DROP, since)
 
 
@@ -82,6 +82,12 @@ def marked_packets(result: Recorded, since: Since = "start") -> float:
 def cnps(result: Recorded, since: Since = "start") -> float:
     """CNPs that receivers sent."""
     return _counted(result, CNP, since)
+
+
+@measure("count")
+def delay_probes(result: Recorded, since: Since = "start") -> float:
+    """Answers that brought senders a delay which their controllers act on: TIMELY, Swift, RHCC."""
+    return _counted(result, DELAY_PROBE, since)
 
 
 @measure("share")

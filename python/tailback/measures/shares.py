@@ -11,6 +11,7 @@ from tailback.measures.spans import Since, since_s, span
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.parts import goodput
 from tailback.recorded.run import Recorded
+from tailback.recorded.signals import PFC_PAUSE
 
 
 def connection_time(result: Recorded, edges_s: Array) -> dict[str, Array]:
@@ -109,4 +110,4 @@ def cnp_delay(result: Recorded, since: Since = "start") -> float:
 @measure("s")
 def paused_time(result: Recorded) -> float:
     """How long queues were paused, all added up."""
-    return float(sum(pause["paused_ps"] for pause in result.meta["pauses"])) / PS_PER_S
+    return result.told.lasted_s(PFC_PAUSE)

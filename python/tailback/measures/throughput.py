@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, span
+from tailback.recorded.alike import alike
 from tailback.recorded.bins import Array
 from tailback.recorded.parts import bulk_goodput, goodput
 from tailback.recorded.remember import remembered
@@ -64,13 +67,15 @@ def ideal_payload_share(result: Recorded) -> float:
     """
     # Flows of the same message size from hosts of the same MTU are alike: there may be very many.
     keys = [name for name in ("src", "message_bytes", "protocol") if name in result.flows.column_names]
-    groups = (
-        result.flows.group_by(keys, use_threads=False).aggregate([("bytes_delivered", "sum")]).to_pylist()
-    )
+    groups, number = alike(result.flows, keys)
+    delivered = np.zeros(len(groups), dtype=np.int64)
+    np.add.at(delivered, number, result.flows.column("bytes_delivered").to_numpy())
+    for row, total in zip(groups, delivered.tolist(), strict=True):
+        row["bytes_delivered"] = total
     payload = wire = 0.0
     for row in sorted(groups, key=lambda row: [str(row[key]) for key in keys]):
         each, on_wire = result.setup.on_wire(row["src"], row["message_bytes"], row.get("protocol", ROCE))
-        messages = max(row["bytes_delivered_sum"], 1) / each
+        messages = max(row["bytes_delivered"], 1) / each
         payload += each * messages
         wire += on_wire * messages
     return payload / wire if wire else NAN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 
+from tailback.recorded.alike import alike
 from tailback.recorded.bins import Array
 from tailback.recorded.remember import remembered
 from tailback.recorded.run import Recorded
@@ -20,12 +21,7 @@ def items(result: Recorded) -> dict[str, str]:
         return {}
     if "protocol" not in flows.column_names:
         return dict.fromkeys(sorted(flows.column("item").unique().to_pylist(), key=natural), ROCE)
-    pairs = (
-        flows.select(["item", "protocol"])
-        .group_by(["item", "protocol"], use_threads=False)
-        .aggregate([])
-        .to_pylist()
-    )
+    pairs, _ = alike(flows, ["item", "protocol"])
     return {row["item"]: row["protocol"] for row in sorted(pairs, key=lambda row: natural(row["item"]))}
 
 
@@ -78,7 +74,7 @@ def _of_items(result: Recorded, names: list[str] | None) -> Array | None:
 def _items_of(result: Recorded) -> dict[str, set[str]]:
     """The items that each host has begun to send."""
     begun = result.flows.select(["src", "item"]).filter(pc.is_valid(result.flows.column("start_ps")))
-    pairs = begun.group_by(["src", "item"], use_threads=False).aggregate([]).to_pylist()
+    pairs, _ = alike(begun, ["src", "item"])
     found: dict[str, set[str]] = {}
     for row in sorted(pairs, key=lambda row: natural(row["src"])):
         found.setdefault(row["src"], set()).add(row["item"])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailback.recorded.bins import PS_PER_S, Array, Bins
+from tailback.recorded.bins import PS_PER_S, Array, Bins, changes
 from tailback.text import natural
 
 CE_MARK = "ce-mark"
@@ -19,6 +20,7 @@ PFC_XOFF = "pfc-xoff"
 PCIE_CREDIT_STALL = "pcie-credit-stall"
 CNP = "cnp"
 NAK = "nak"
+DELAY_PROBE = "delay-probe"
 BQL_STOP = "bql-stop"
 RING_STOP = "ring-stop"
 
@@ -56,7 +58,9 @@ class SignalLog:
         at = np.rint(start_s / bins.bin_s).astype(np.int64)
         # Of the others nobody knows when in the run it was.
         in_bin = (end_s - start_s <= bins.bin_s * 1.5) & (at < bins.count)
-        keys, places = np.unique(signal.astype(np.int64) * (len(queues) + 1) + queue, return_inverse=True)
+        pairs = signal.astype(np.int64) * (len(queues) + 1) + queue
+        keys = changes(np.sort(pairs))
+        places = np.searchsorted(keys, pairs)
         rows = np.zeros((len(keys), bins.count))
         np.add.at(rows, (places[in_bin], at[in_bin]), amount[in_bin])
         self._rows: dict[tuple[str, str | None], Array] = {}
@@ -92,11 +96,30 @@ class SignalLog:
 
     def count(self, *signals: str, from_: str | None = None, to: str | None = None) -> int:
         """How often there was one of these signals in the whole run; of one node, and to one node."""
-        kept = pc.is_in(self._table.column("signal").cast(pa.string()), pa.array(signals))
-        for column, node in (("from", from_), ("to", to)):
-            if node is not None:
-                kept = pc.and_(kept, pc.equal(self._table.column(column).cast(pa.string()), node))
-        return int(pc.sum(self._table.column("count").filter(kept.fill_null(False))).as_py() or 0)
+        found: Iterable[tuple[str, str | None, str | None]] = self._counts
+        if from_ is not None and to is not None:
+            found = ((signal, from_, to) for signal in signals)
+        return sum(
+            self._counts.get(one, 0)
+            for one in found
+            if one[0] in signals and from_ in (None, one[1]) and to in (None, one[2])
+        )
+
+    @cached_property
+    def _counts(self) -> dict[tuple[str, str | None, str | None], int]:
+        """By signal and both nodes: those of all ports of a large fabric are asked for one by one."""
+        names = ("signal", "from", "to", "count")
+        plain = (self._table.column(name).to_pylist() for name in names)
+        found: dict[tuple[str, str | None, str | None], int] = {}
+        for signal, begin, end, count in zip(*plain, strict=True):
+            key = signal, begin, end
+            found[key] = found.get(key, 0) + (count or 0)
+        return found
+
+    def lasted_s(self, signal: str) -> float:
+        """How long queues had a signal in the whole run, all added up."""
+        kept = pc.equal(self._table.column("signal").cast(pa.string()), signal)
+        return float(pc.sum(self._table.column("duration_ps").filter(kept)).as_py() or 0) / PS_PER_S
 
     def summed(self) -> list[dict[str, Any]]:
         """What each told each in the whole run, most first of each signal: as the table, with `first_ps` and

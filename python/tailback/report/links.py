@@ -9,8 +9,9 @@ import numpy as np
 
 from tailback import text
 from tailback.explain.groups import HOSTS, Groups
-from tailback.explain.observed import Observed, Port
+from tailback.explain.observed import Observed
 from tailback.explain.stages import FULL
+from tailback.explain.ways import Port
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.report.figures import Figure, Json, View, layout, pack

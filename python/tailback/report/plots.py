@@ -289,7 +289,7 @@ def losses(result: Recorded) -> Plot:
     plot = _events(result, "losses", heading, series[:1] if tcp_only else series)
     if plot.figures:
         return plot
-    dropped = sum(drop["packets"] for drop in result.meta["drops"])
+    dropped = result.told.count(DROP)
     if dropped:
         why = f"{text.plural(dropped, 'packet')} dropped; over time only {result.recorded} are recorded."
     elif tcp_only:

@@ -177,6 +177,8 @@ class Check(_Part):
     def name_in_words(self) -> str:
         """'goodput of ideal since convergence (lossy)'."""
         words = str(self.params.get("name", self.measure.replace("_", " ")))
+        if "to" in self.params:
+            words = f"{self.params['of']} over {self.params['to']}"
         since = self.params.get("since")
         if isinstance(since, (int, float)):
             words += f" since {since:g} s"

@@ -14,6 +14,7 @@ from tailback.scenario.controllers import Kind
 from tailback.scenario.declared import Message, Start
 from tailback.scenario.fields import Dscp, Part, Priority, like, refuse, setting
 from tailback.scenario.hosts import ALL, HostSet
+from tailback.scenario.roce import Roce
 from tailback.units import DURATION, RATE, SIZE
 
 Size = Annotated[int, SIZE.between("1B", "1TB")]
@@ -29,7 +30,6 @@ ALGORITHMS: dict[str, tuple[_Algorithm, ...]] = {
 USUAL: dict[str, _Algorithm] = {kind: "direct" if kind == "all-to-all" else "ring" for kind in ALGORITHMS}
 """How each is carried out unless a scenario says otherwise."""
 _NCCL = "NVIDIA NCCL: rings are its algorithm for large sizes"
-_PRIORITY = "Mellanox community DOC-2591: RoCE in priority 3"
 
 
 class Servers(Part):
@@ -107,17 +107,9 @@ class Ranks(Part):
     )
     repeat: int = setting(1, "How often.", "assumption: once", ge=1, le=1_000_000)
     start: int = like(declared.Write, "start", "When the ranks begin.")
-    priority: Priority = setting(3, "Priority (PCP) of data and ACKs.", _PRIORITY)
-    dscp: Dscp | None = setting(
-        None,
-        "DSCP of data and ACKs; null: 8 times the priority.",
-        "RFC 2474, section 4.2.2: the class selector of the priority",
-    )
-    congestion: Kind | None = setting(
-        None,
-        "Its own congestion control; null: that of each sending host.",
-        "host.congestion, host.congestion_by_host",
-    )
+    priority: Priority = like(Roce, "priority")
+    dscp: Dscp | None = like(Roce, "dscp")
+    congestion: Kind | None = like(Roce, "congestion")
 
     @model_validator(mode="after")
     def _effective(self) -> Ranks:

@@ -22,7 +22,13 @@ def about(scenario: Scenario, kind: str) -> About:
     if kind in ABOUT:
         return ABOUT[kind]
     uses = scenario.own_controllers[kind].uses
-    return About("", each_ack=uses["each_ack"], reads_switches=uses["telemetry"], marks=uses["cnps"])
+    return About(
+        "",
+        each_ack=uses["each_ack"],
+        reads_switches=uses["telemetry"],
+        counts_hops=uses["hop_count"],
+        marks=uses["cnps"],
+    )
 
 
 def own(item: object) -> str | None:

@@ -305,6 +305,11 @@ class RhccReceiver(Declared):
         ge=1,
         le=100000,
     )
+    write_time: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("20us"),
+        "Time to write a level, which then takes effect; nothing else is decided meanwhile.",
+        "assumption: no source gives it; registers of other cores are written through interrupts to them",
+    )
     iio_threshold: Annotated[float, Field(ge=0.0, le=1000000.0, allow_inf_nan=False)] | Literal["auto"] = (
         setting(
             "auto",
@@ -322,11 +327,6 @@ class RhccReceiver(Declared):
         ],
         "Memory bandwidths that CPUs may have (Intel MBA), falling; the first is no limit.",
         "Wan et al. (RHCC), APNet 2024, section 3.2: 33.2, 26.5, 20, 15 and 10 GB/s",
-    )
-    write_time: Annotated[int, DURATION.between(maximum="1s")] = setting(
-        DURATION.parse("20us"),
-        "Time to write a level, which then takes effect; nothing else is decided meanwhile.",
-        "assumption: no source gives it; registers of other cores are written through interrupts to them",
     )
     raise_interval: Annotated[int, DURATION.between(maximum="1s")] = setting(
         DURATION.parse("150us"),
@@ -349,6 +349,11 @@ class HostCc(Declared):
         "hostCC's kernel module (github.com/Terabit-Ethernet/hostCC): Intel Cascade Lake",
         ge=1,
         le=100000,
+    )
+    write_time: Annotated[int, DURATION.between(maximum="1s")] = setting(
+        DURATION.parse("20us"),
+        "Time to write a level, which then takes effect; nothing else is decided meanwhile.",
+        "assumption: no source gives it; registers of other cores are written through interrupts to them",
     )
     iio_threshold: float = setting(
         70.0,
@@ -391,11 +396,6 @@ class HostCc(Declared):
         ],
         "Memory bandwidths that CPUs may have (Intel MBA), falling; the first is no limit.",
         "assumption: hostCC's kernel module (github.com/Terabit-Ethernet/hostCC) throttles none to three of three NUMA nodes to 10 %, then stops the process (1 Mbit/s here); of the 33.2 GB/s that Wan et al. measured",
-    )
-    write_time: Annotated[int, DURATION.between(maximum="1s")] = setting(
-        DURATION.parse("20us"),
-        "Time to write a level, which then takes effect; nothing else is decided meanwhile.",
-        "assumption: no source gives it; registers of other cores are written through interrupts to them",
     )
     raise_interval: Annotated[int, DURATION.between(maximum="1s")] = setting(
         DURATION.parse("150us"),
@@ -1060,15 +1060,15 @@ class Write(Declared):
         le=1099511627776,
     )
     start: Annotated[int, DURATION.between(maximum="36000s")] = setting(
-        DURATION.parse("0s"), "Earliest time of the first message.", "assumption: at once"
+        DURATION.parse("0s"), "When it begins, at the earliest.", "assumption: at once"
     )
     start_spread: Annotated[int, DURATION.between(maximum="36000s")] = setting(
         DURATION.parse("0s"),
-        "Each pair of hosts also draws a delay of its own, uniformly from 0 to this.",
+        "Each pair of hosts of writers, and each TCP connection, also draws a delay of its own, uniformly from 0 to this.",
         "assumption: none",
     )
     stop: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
-        None, "No message is posted from here on; null: until the end of the run.", "assumption: never"
+        None, "When it ends, and nothing more is posted or written; null: with the run.", "assumption: never"
     )
 
 
@@ -1082,17 +1082,15 @@ class TcpConnections(Declared):
         "iperf3 -t: for a duration",
     )
     start: Annotated[int, DURATION.between(maximum="36000s")] = setting(
-        DURATION.parse("0s"), "Earliest time of the first byte.", "assumption: at once"
+        DURATION.parse("0s"), "When it begins, at the earliest.", "assumption: at once"
     )
     start_spread: Annotated[int, DURATION.between(maximum="36000s")] = setting(
         DURATION.parse("0s"),
-        "Each connection also draws a delay of its own, uniformly from 0 to this.",
+        "Each pair of hosts of writers, and each TCP connection, also draws a delay of its own, uniformly from 0 to this.",
         "assumption: none",
     )
     stop: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
-        None,
-        "The application writes nothing from here on; null: until the end of the run.",
-        "assumption: never",
+        None, "When it ends, and nothing more is posted or written; null: with the run.", "assumption: never"
     )
 
 
@@ -1116,10 +1114,10 @@ class MemoryLoad(Declared):
         allow_inf_nan=False,
     )
     start: Annotated[int, DURATION.between(maximum="36000s")] = setting(
-        DURATION.parse("0s"), "When it begins.", "assumption: at once"
+        DURATION.parse("0s"), "When it begins, at the earliest.", "assumption: at once"
     )
     stop: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
-        None, "When it ends; null: with the run.", "assumption: never"
+        None, "When it ends, and nothing more is posted or written; null: with the run.", "assumption: never"
     )
 
 
@@ -1145,10 +1143,10 @@ class Datagrams(Declared):
         "POSIX: a socket blocks",
     )
     start: Annotated[int, DURATION.between(maximum="36000s")] = setting(
-        DURATION.parse("0s"), "When it begins.", "assumption: at once"
+        DURATION.parse("0s"), "When it begins, at the earliest.", "assumption: at once"
     )
     stop: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
-        None, "When it ends; null: with the run.", "assumption: it lasts as long as the run"
+        None, "When it ends, and nothing more is posted or written; null: with the run.", "assumption: never"
     )
 
 
@@ -1164,10 +1162,10 @@ class Pings(Declared):
         "iputils: ping sleeps in recvmsg with SO_RCVTIMEO, which counts in jiffies; assumption: HZ is 250",
     )
     start: Annotated[int, DURATION.between(maximum="36000s")] = setting(
-        DURATION.parse("0s"), "When it begins.", "assumption: at once"
+        DURATION.parse("0s"), "When it begins, at the earliest.", "assumption: at once"
     )
     stop: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
-        None, "When it ends; null: with the run.", "assumption: it lasts as long as the run"
+        None, "When it ends, and nothing more is posted or written; null: with the run.", "assumption: never"
     )
 
 
@@ -1179,10 +1177,10 @@ class Frames(Declared):
         description="Time between two batches."
     )
     start: Annotated[int, DURATION.between(maximum="36000s")] = setting(
-        DURATION.parse("0s"), "When it begins.", "assumption: at once"
+        DURATION.parse("0s"), "When it begins, at the earliest.", "assumption: at once"
     )
     stop: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
-        None, "When it ends; null: with the run.", "assumption: it lasts as long as the run"
+        None, "When it ends, and nothing more is posted or written; null: with the run.", "assumption: never"
     )
 
 

@@ -45,7 +45,7 @@ class Declared(Part):
         return {name: getattr(self, name) for name in of.__annotations__ if name != "kind"} | worked_out
 
 
-def like(section: type[Declared], name: str, about: str | None = None) -> Any:
+def like(section: type[Part], name: str, about: str | None = None) -> Any:
     """A field with the bounds, default and source of one that is declared; `about`: what it does here."""
     field = copy(section.model_fields[name])
     if about is not None:

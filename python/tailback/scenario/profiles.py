@@ -60,6 +60,8 @@ class About:
     """It takes an ACK of each packet."""
     reads_switches: bool = False
     """It needs switches that write their load into packets."""
+    counts_hops: bool = False
+    """It needs switches that count themselves into packets."""
     marks: bool = False
     """It lives on CNPs."""
     signals: tuple[Signal, ...] = ()

@@ -21,19 +21,14 @@ from tailback.scenario.controllers import Kind
 from tailback.scenario.declared import Message, RunTime, Start
 from tailback.scenario.fields import Dscp, Part, Priority, like, refuse, setting, stop_after_start
 from tailback.scenario.hosts import ALL, HostSet
+from tailback.scenario.roce import Roce
 from tailback.scenario.veth import Ping, UdpFlood, XdpFrames
 from tailback.units import duration, format_duration, size
 
 PERFTEST = "perftest, ib_write_bw"
 _PERFTEST_LAT = "perftest, ib_write_lat"
 IPERF = "iperf3"
-_PRIORITY = "Mellanox community DOC-2591: RoCE in priority 3"
 _ROCKS = '"RoCE Rocks without PFC", section'
-_PRIORITY_TEXT = "Priority (PCP) of data and ACKs."
-_DSCP_TEXT = "DSCP of data and ACKs; null: 8 times the priority."
-_DSCP = "RFC 2474, section 4.2.2: the class selector of the priority"
-_CONGESTION_TEXT = "Its own congestion control; null: that of each sending host."
-_CONGESTION = "host.congestion, host.congestion_by_host"
 _HOSTS = "assumption: the whole network takes part"
 
 
@@ -56,9 +51,9 @@ class _Ends(Part):
 class _Controlled(_Ends):
     """As RoCE has it."""
 
-    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
-    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
-    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
+    priority: Priority = like(Roce, "priority")
+    dscp: Dscp | None = like(Roce, "dscp")
+    congestion: Kind | None = like(Roce, "congestion")
 
 
 class Write(declared.Write, _Controlled):
@@ -85,9 +80,9 @@ class WriteLatency(Part):
         alias="from", description="The hosts that begin: h0, h0..h15, all, or a list of these."
     )
     to: HostSet = Field(description="The hosts that answer: h0, h0..h15, all, or a list of these.")
-    priority: Priority = setting(3, "Priority (PCP) of data and ACKs.", _PRIORITY)
-    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
-    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
+    priority: Priority = like(Roce, "priority")
+    dscp: Dscp | None = like(Roce, "dscp")
+    congestion: Kind | None = like(Roce, "congestion")
     message: Message = setting(size("2B"), "Size of a message.", f"{_PERFTEST_LAT} -s")
     iterations: int | None = setting(
         1000,
@@ -104,7 +99,7 @@ class TcpStreams(declared.TcpConnections, _Ends):
 
     kind: Literal["tcp"] = Field(description="The kind of traffic.")
     priority: Priority = setting(0, "Priority of data and ACKs.", "IEEE 802.1Q: best effort, unless marked")
-    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
+    dscp: Dscp | None = like(Roce, "dscp")
     bidirectional: bool = setting(
         False, "Every pair has as many connections in the opposite direction.", f"{IPERF} --bidir: off"
     )
@@ -150,14 +145,14 @@ class Churn(Part):
         "Longest time that a queue pair lasts; all times between are equally likely.",
         "assumption: with the shortest, one interval on average, so that about as many end as begin",
     )
-    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
-    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
-    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
+    priority: Priority = like(Roce, "priority")
+    dscp: Dscp | None = like(Roce, "dscp")
+    congestion: Kind | None = like(Roce, "congestion")
     message: int = like(declared.Write, "message")
     depth: int = like(declared.Write, "depth")
     start: int = like(declared.Write, "start", "The first round.")
-    stop: RunTime | None = setting(
-        None, "No round from here on; null: until the end of the run.", "assumption: it goes on"
+    stop: RunTime | None = like(
+        declared.Write, "stop", "No round from here on; null: until the end of the run."
     )
 
     model_config = ConfigDict(populate_by_name=False)
@@ -196,9 +191,9 @@ class Flows(Part):
         min_length=1,
         max_length=1000,
     )
-    priority: Priority = setting(3, "Priority (PCP) of data and ACKs, where the list gives none.", _PRIORITY)
-    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
-    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
+    priority: Priority = like(Roce, "priority", "Priority (PCP) of data and ACKs, where the list gives none.")
+    dscp: Dscp | None = like(Roce, "dscp")
+    congestion: Kind | None = like(Roce, "congestion")
     start: Start | None = setting(
         None,
         "When the first message is posted; all others move with it. null: as the list has it.",
@@ -238,13 +233,11 @@ class Poisson(Part):
         max_length=1000,
     )
     hosts: HostSet = setting((ALL,), "Hosts that send and receive.", _HOSTS)
-    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
-    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
-    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
+    priority: Priority = like(Roce, "priority")
+    dscp: Dscp | None = like(Roce, "dscp")
+    congestion: Kind | None = like(Roce, "congestion")
     start: int = like(declared.Write, "start", "When the arrivals begin.")
-    stop: RunTime | None = setting(
-        None, "When the arrivals end; null: with the run.", "assumption: the load lasts"
-    )
+    stop: RunTime | None = like(declared.Write, "stop", "When the arrivals end; null: with the run.")
 
     @model_validator(mode="after")
     def _ordered(self) -> Poisson:
@@ -281,12 +274,12 @@ class Incast(Part):
     bursts: int | None = setting(
         None, "Number of bursts; null: until stop.", "assumption: the load lasts", ge=1, le=1_000_000
     )
-    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
-    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
-    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
+    priority: Priority = like(Roce, "priority")
+    dscp: Dscp | None = like(Roce, "dscp")
+    congestion: Kind | None = like(Roce, "congestion")
     start: int = like(declared.Write, "start", "The first burst.")
-    stop: RunTime | None = setting(
-        None, "No burst from here on; null: until the end of the run.", "assumption: the load lasts"
+    stop: RunTime | None = like(
+        declared.Write, "stop", "No burst from here on; null: until the end of the run."
     )
 
     model_config = ConfigDict(populate_by_name=False)
@@ -310,9 +303,9 @@ class Permutation(Part):
         1, "Rounds, each with a derangement of its own.", "assumption: one", ge=1, le=10_000
     )
     interval: Start = setting(0, "Time between the starts of two rounds.", "assumption: all at once")
-    priority: Priority = setting(3, _PRIORITY_TEXT, _PRIORITY)
-    dscp: Dscp | None = setting(None, _DSCP_TEXT, _DSCP)
-    congestion: Kind | None = setting(None, _CONGESTION_TEXT, _CONGESTION)
+    priority: Priority = like(Roce, "priority")
+    dscp: Dscp | None = like(Roce, "dscp")
+    congestion: Kind | None = like(Roce, "congestion")
     start: int = like(declared.Write, "start", "The first round.")
 
 

@@ -70,6 +70,7 @@ SECTIONS: dict[str, Callable[[Recorded], Any]] = {
     "signals": lambda result: {
         "ecn_marked_packets": int(measures.marked_packets(result)),
         "cnps": int(measures.cnps(result)),
+        "delay_probes": int(measures.delay_probes(result)),
     },
     "at_min_rate": lambda result: _at_min_rate(result),
     "standing_queue": lambda result: _standing(result, _since(result)),

@@ -11,7 +11,7 @@ from tailback.measures import MEASURES
 from tailback.recorded.run import Recorded
 from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.errors import one_of
-from tailback.summary import section
+from tailback.summary import SECTIONS, section
 from tailback.summary.figures import FIGURES, value_at
 
 _UNITS = (("_bps", "bit/s"), ("_bytes", "B"), ("_s", "s"), ("share", "share"), ("packets", "count"))
@@ -82,6 +82,9 @@ def _one(index: int, given: str | Mapping[str, Any]) -> Shown:
         words = "".join(f" {key} {value}" for key, value in params.items())
         label = name.replace("_", " ") + words
         return Shown(label[0].upper() + label[1:], MEASURES[name].unit, name, tuple(params.items()))
+    if "." in name and not params and name.partition(".")[0] not in SECTIONS:
+        path = one_of(name.partition(".")[0], SECTIONS)
+        raise _refused(index, f"found {name}, expected a figure of summary.json, which begins with {path}")
     if "." in name and not params:
         parts = reversed(name.split("."))  # of fct.all.fct_s.p50 the last but one has it
         unit = next((unit for part in parts for ending, unit in _UNITS if part.endswith(ending)), "index")

@@ -254,6 +254,19 @@ impl Qdisc {
         }
     }
 
+    /// The packets that wait, in no order: for books that are closed.
+    pub fn waiting(&self, now: Time) -> Vec<Skb> {
+        let held = self.held.iter().map(|&(skb, _)| skb);
+        if let Some(child) = self.child() {
+            return held.chain(child.waiting(now)).collect();
+        }
+        // Those that the discipline would drop wait, too.
+        let (mut rest, mut drops) = (self.clone(), Vec::new());
+        let taken: Vec<Skb> =
+            std::iter::from_fn(|| rest.dequeue(now, &mut drops)).map(|(skb, _)| skb).collect();
+        taken.into_iter().chain(drops.into_iter().map(|(skb, _)| skb)).collect()
+    }
+
     /// Packets waiting.
     pub fn qlen(&self) -> usize {
         let held = self.held.is_some() as usize;

@@ -12,14 +12,16 @@ use crate::parameters;
 use crate::units::Time;
 
 parameters! {
-    /// A controller that is not built in.
+    /// A controller that is not built in: whoever makes the plan fills it in.
     pub struct ExternalParameters {
+    }
+    worked out {
         /// Its number among those that the engine was given.
-        number: u32 = 0, in 0..=1000, source "whoever makes the plan";
+        number: u32;
         /// As DCQCN's, where it hears CNPs.
-        min_time_between_cnps: u32 = 4, in 0..=u32::MAX, source "whoever makes the plan";
+        min_time_between_cnps: u32;
         /// As DCQCN's.
-        cnp_interval_per: CnpInterval = CnpInterval::Qp, of CnpInterval::ALL, source "whoever makes the plan";
+        cnp_interval_per: CnpInterval;
     }
 }
 

@@ -18,6 +18,41 @@ pub(super) const WAN: &str = "Wan et al. (RHCC), APNet 2024";
 /// Where constants of hostCC come from.
 pub(super) const MODULE: &str = "hostCC's kernel module (github.com/Terabit-Ethernet/hostCC)";
 
+/// Declares the settings of an agent: those that all agents have, and then its own. `levels` and `raise_interval` are among
+/// these, as each source has others.
+macro_rules! agent {
+    ($(#[doc = $about:literal])+ pub struct $Name:ident { $($own:tt)* }) => {
+        $crate::parameters! {
+            $(#[doc = $about])+
+            pub struct $Name {
+                /// Time between two readings of the counters.
+                sample_interval: Time = Time::from_us(1), in $crate::congestion::host::INTERVALS,
+                    source "assumption: below a round trip; hostCC's module polls its registers without a pause";
+                /// Clock of the IIO in MHz: its counter grows by the occupancy at every cycle.
+                iio_clock_mhz: u32 = 500, in $crate::congestion::host::CLOCKS, source format!("{MODULE}: Intel Cascade Lake");
+                /// Time to write a level, which then takes effect; nothing else is decided meanwhile.
+                write_time: Time = Time::from_us(20), in $crate::parameters::DELAY,
+                    source "assumption: no source gives it; registers of other cores are written through interrupts to them";
+                $($own)*
+            }
+        }
+
+        impl $Name {
+            /// The levels and how they are written.
+            pub fn ladder(&self) -> $crate::congestion::host::LadderParameters {
+                let $Name { levels, write_time, raise_interval, .. } = *self;
+                $crate::congestion::host::LadderParameters { levels, write_time, raise_interval }
+            }
+
+            /// Cycles of the IIO in a second.
+            pub fn clock_hz(&self) -> u64 {
+                self.iio_clock_mhz as u64 * 1_000_000
+            }
+        }
+    };
+}
+pub(super) use agent;
+
 /// A cumulative counter, read now and then.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counter {

@@ -14,18 +14,13 @@
 //! 150 Gbit/s, as wrong readings (its average of I so stays where it was on a host that falls silent); that its two threads
 //! poll at intervals of their own (here one agent reads both counters).
 
-use super::host::{Counter, Ladder, LadderParameters, OccupancyMeter, CLOCKS, INTERVALS, LINES, MODULE};
+use super::host::{agent, Counter, Ladder, OccupancyMeter, LINES, MODULE};
 use super::parameters::{FallingRates, DELAY, POSITIVE_RATE, SHARE};
 use crate::units::{Rate, Time};
 
-crate::parameters! {
+agent! {
     /// HostCC: the receiver sets its CPUs' memory bandwidth and marks packets before the transport.
     pub struct HostCcParameters {
-        /// Time between two readings of the counters.
-        sample_interval: Time = Time::from_us(1), in INTERVALS,
-            source "assumption: below a round trip; hostCC's module polls its registers without a pause";
-        /// Clock of the IIO in MHz: its counter grows by the occupancy at every cycle.
-        iio_clock_mhz: u32 = 500, in CLOCKS, source format!("{MODULE}: Intel Cascade Lake");
         /// I_T in cache lines of 64 B.
         iio_threshold: f64 = 70.0, in LINES, source format!("{MODULE}: target_iio_thresh");
         /// Weight of the newest occupancy in its average.
@@ -37,26 +32,10 @@ crate::parameters! {
         /// Memory bandwidths that CPUs may have (Intel MBA), falling; the first is no limit.
         levels: FallingRates = [265_600, 185_900, 106_200, 26_600, 1].map(Rate::from_mbps).into(), in POSITIVE_RATE,
             source format!("assumption: {MODULE} throttles none to three of three NUMA nodes to 10 %, then stops the process (1 Mbit/s here); of the 33.2 GB/s that Wan et al. measured");
-        /// Time to write a level, which then takes effect; nothing else is decided meanwhile.
-        write_time: Time = Time::from_us(20), in DELAY,
-            source "assumption: no source gives it; registers of other cores are written through interrupts to them";
         /// Least time between two levels up.
         raise_interval: Time = Time::from_us(150), in DELAY, source format!("{MODULE}: REDUCTION_TIMEOUT_US");
         /// Whether packets are marked CE while the occupancy is above iio_threshold.
         mark: bool = true, source MODULE;
-    }
-}
-
-impl HostCcParameters {
-    /// The levels and how they are written.
-    pub fn ladder(&self) -> LadderParameters {
-        let HostCcParameters { levels, write_time, raise_interval, .. } = *self;
-        LadderParameters { levels, write_time, raise_interval }
-    }
-
-    /// Cycles of the IIO in a second.
-    pub fn clock_hz(&self) -> u64 {
-        self.iio_clock_mhz as u64 * 1_000_000
     }
 }
 

@@ -106,6 +106,8 @@ pub struct Uses {
     pub acks: bool,
     /// Each packet asks for an ACK.
     pub each_ack: bool,
+    /// It acts on the delay that answers bring back: each is a delay probe in the log of signals. It goes with `acks`.
+    pub delay: bool,
     /// Answers say how many switches their packet passed.
     pub hop_count: bool,
     /// Switches write their load into packets, answers bring it back.
@@ -123,6 +125,7 @@ impl Uses {
     pub const NOTHING: Uses = Uses {
         acks: false,
         each_ack: false,
+        delay: false,
         hop_count: false,
         telemetry: false,
         cnps: false,

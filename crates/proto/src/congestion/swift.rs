@@ -141,8 +141,15 @@ impl Controller for Swift {
     type Parameters = SwiftParameters;
     type Law = SwiftLaw;
 
-    const USES: Uses =
-        Uses { acks: true, each_ack: true, hop_count: true, window: true, timer: true, ..Uses::NOTHING };
+    const USES: Uses = Uses {
+        acks: true,
+        each_ack: true,
+        delay: true,
+        hop_count: true,
+        window: true,
+        timer: true,
+        ..Uses::NOTHING
+    };
     const SIGNALS: &'static [Signal<Self>] = &[
         Signal {
             name: "rtt_ps",

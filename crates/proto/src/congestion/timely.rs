@@ -79,7 +79,7 @@ impl Controller for Timely {
     type Parameters = TimelyParameters;
     type Law = TimelyLaw;
 
-    const USES: Uses = Uses { acks: true, ..Uses::NOTHING };
+    const USES: Uses = Uses { acks: true, delay: true, ..Uses::NOTHING };
     const SIGNALS: &'static [Signal<Self>] = &[Signal {
         name: "rtt_ps",
         unit: "ps",

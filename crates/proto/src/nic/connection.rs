@@ -101,6 +101,8 @@ counters! {
     np_cnp_sent,
     rp_cnp_handled,
     rp_cnp_ignored,
+    /// Answers with a delay that congestion control acts on; no NIC shows this one.
+    delay_probes,
     /// Gaps, at the responder.
     out_of_sequence,
     /// NAKs of gaps, at the requester.

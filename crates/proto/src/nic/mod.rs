@@ -173,6 +173,8 @@ impl Nic {
     ) -> Option<u64> {
         let place = self.place(headers.bth.dest_qp)?;
         self.queue_pairs[place].as_ref()?;
+        // What was due while the link was busy comes first: a controller hears in order of time.
+        self.wake(now);
         let address =
             self.with(place, |qp, context| qp.on_packet(context, now, headers, payload_len, is_marked));
         self.schedule(place, now);

@@ -185,7 +185,7 @@ impl QueuePair {
                 let common = common(&self.connection, context.settings);
                 let (c, counters) = (&self.connection, &mut *context.counters);
                 let answered = self.sends.on_acknowledge(c, &common, now, bth.psn, &aeth, counters);
-                self.sends.inform_controller(congestion, now, bth.becn);
+                self.sends.inform_controller(congestion, now, bth.becn, counters);
                 self.on_answered(context, answered);
                 None
             }

@@ -311,11 +311,17 @@ impl SendQueue {
     }
 
     /// Tells the controller of the ACK that was last, if it listens and the packet's time is known.
-    pub fn inform_controller(&mut self, congestion: &Congestion, now: Time, marked: bool) {
+    pub fn inform_controller(
+        &mut self,
+        congestion: &Congestion,
+        now: Time,
+        marked: bool,
+        counters: &mut Counters,
+    ) {
         let rtt = self.rtt.take();
         if let Some(rtt) = rtt.filter(|_| self.half.uses.acks) {
             let echo = Echo { rtt, receiver_delay: Time::ZERO, marked, hop_count: 0, hops: &[] };
-            self.half.inform_controller(congestion, now, &self.requests, true, &echo);
+            self.half.inform_controller(congestion, now, &self.requests, true, &echo, counters);
         }
     }
 

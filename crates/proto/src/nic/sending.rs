@@ -272,7 +272,9 @@ impl SendingHalf {
         messages: &impl Messages,
         is_ack: bool,
         echo: &Echo,
+        counters: &mut Counters,
     ) {
+        counters.delay_probes += self.uses.delay as u64;
         let acknowledged = self.requester.acknowledged();
         let acknowledged_bytes = messages.position(acknowledged);
         let newly_acked_bytes =

@@ -39,7 +39,7 @@ pub(super) fn put(world: &World, packet: &Packet, index: u32, dscp: u8, bytes: &
     let blocks = sack.as_slice();
     let options = TCP_TIMESTAMP_BYTES as usize + if blocks.is_empty() { 0 } else { 4 + 8 * blocks.len() };
 
-    let mut segment = Vec::with_capacity(TCP_BYTES as usize + options + packet.payload_bytes as usize);
+    let mut segment = Vec::with_capacity(TCP_BYTES as usize + options + packet.payload_bytes() as usize);
     let ports = if is_data { [client, server] } else { [server, client] };
     let numbers = if is_data { [number, FIRST_BYTE] } else { [FIRST_BYTE, number] };
     ports.iter().for_each(|port| segment.extend(port.to_be_bytes()));
@@ -58,7 +58,7 @@ pub(super) fn put(world: &World, packet: &Packet, index: u32, dscp: u8, bytes: &
         let ends = blocks.iter().flat_map(|&(start, end)| [start, end]);
         ends.for_each(|end| segment.extend(FIRST_BYTE.wrapping_add(end as u32).to_be_bytes()));
     }
-    put_pattern(&mut segment, position as u8, packet.payload_bytes as usize);
+    put_pattern(&mut segment, position as u8, packet.payload_bytes() as usize);
 
     let ip = ipv4(packet, src, dscp, PROTOCOL_TCP);
     let sum = checksum(&ip, &segment);

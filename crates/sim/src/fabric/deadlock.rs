@@ -40,9 +40,19 @@ impl Deadlocks {
             return false;
         }
         self.looked(fabric.run.now);
-        let stuck = self.stuck(fabric);
-        let Some(cycle) = fabric.cycle(&stuck) else { return false };
-        let since = cycle.iter().filter_map(|&lane| fabric.pauses[lane].paused_since()).max();
+        self.look_at(&self.stuck(fabric), |_| fabric)
+    }
+
+    /// Whether there is one among the lanes that are `stuck`, where `of` says which fabric has the state of a node.
+    pub fn look_at<'a>(&mut self, stuck: &[usize], of: impl Fn(u32) -> &'a Fabric) -> bool {
+        let at = |port: usize| of(of(0).ports[port].owner);
+        let waits_for = |lane: usize| {
+            let peer = of(0).ports[port_and_class(lane).0].peer;
+            at(peer as usize).waits_for(lane, stuck)
+        };
+        let Some(cycle) = cycle(stuck, waits_for) else { return false };
+        let since =
+            cycle.iter().filter_map(|&lane| at(port_and_class(lane).0).pauses[lane].paused_since()).max();
         self.found = since.map(|since| (cycle, since));
         true
     }
@@ -69,45 +79,45 @@ impl Deadlocks {
     }
 }
 
-impl Fabric {
-    /// A cycle of lanes, each waiting for the next, among those that are `stuck`; from its lowest lane on.
-    fn cycle(&self, stuck: &[usize]) -> Option<Vec<usize>> {
-        /// What is known of a lane.
-        #[derive(Clone, Copy, PartialEq)]
-        enum Seen {
-            OnPath,
-            LeadsNowhere,
-        }
-        let mut seen: BTreeMap<usize, Seen> = BTreeMap::new();
-        for &start in stuck {
-            // Lanes on the path, each with those that it waits for and that were not looked at yet.
-            let mut path: Vec<(usize, Vec<usize>)> = Vec::new();
-            let mut next = Some(start).filter(|start| !seen.contains_key(start));
-            while next.is_some() || !path.is_empty() {
-                if let Some(lane) = next.take() {
-                    seen.insert(lane, Seen::OnPath);
-                    path.push((lane, self.waits_for(lane, stuck)));
+/// A cycle of lanes, each waiting for the next, among those that are `stuck`; from its lowest lane on.
+fn cycle(stuck: &[usize], waits_for: impl Fn(usize) -> Vec<usize>) -> Option<Vec<usize>> {
+    /// What is known of a lane.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Seen {
+        OnPath,
+        LeadsNowhere,
+    }
+    let mut seen: BTreeMap<usize, Seen> = BTreeMap::new();
+    for &start in stuck {
+        // Lanes on the path, each with those that it waits for and that were not looked at yet.
+        let mut path: Vec<(usize, Vec<usize>)> = Vec::new();
+        let mut next = Some(start).filter(|start| !seen.contains_key(start));
+        while next.is_some() || !path.is_empty() {
+            if let Some(lane) = next.take() {
+                seen.insert(lane, Seen::OnPath);
+                path.push((lane, waits_for(lane)));
+            }
+            let (lane, ahead) = path.last_mut().expect("it is not empty");
+            match ahead.pop() {
+                Some(other) if seen.get(&other) == Some(&Seen::OnPath) => {
+                    let lanes = path.iter().map(|(lane, _)| *lane);
+                    let mut cycle: Vec<usize> = lanes.skip_while(|&lane| lane != other).collect();
+                    let lowest = (0..cycle.len()).min_by_key(|&at| cycle[at])?;
+                    cycle.rotate_left(lowest);
+                    return Some(cycle);
                 }
-                let (lane, ahead) = path.last_mut().expect("it is not empty");
-                match ahead.pop() {
-                    Some(other) if seen.get(&other) == Some(&Seen::OnPath) => {
-                        let lanes = path.iter().map(|(lane, _)| *lane);
-                        let mut cycle: Vec<usize> = lanes.skip_while(|&lane| lane != other).collect();
-                        let lowest = (0..cycle.len()).min_by_key(|&at| cycle[at])?;
-                        cycle.rotate_left(lowest);
-                        return Some(cycle);
-                    }
-                    Some(other) => next = Some(other).filter(|other| !seen.contains_key(other)),
-                    None => {
-                        seen.insert(*lane, Seen::LeadsNowhere);
-                        path.pop();
-                    }
+                Some(other) => next = Some(other).filter(|other| !seen.contains_key(other)),
+                None => {
+                    seen.insert(*lane, Seen::LeadsNowhere);
+                    path.pop();
                 }
             }
         }
-        None
     }
+    None
+}
 
+impl Fabric {
     /// The stuck lanes where packets stand that keep a lane's pause up.
     fn waits_for(&self, at: usize, stuck: &[usize]) -> Vec<usize> {
         let (port, class) = port_and_class(at);

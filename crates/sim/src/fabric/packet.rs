@@ -56,7 +56,7 @@ pub(crate) const TRIMMED: u8 = 32;
 /// A packet. Which host sent it follows from `qp` and `kind`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
-    /// When it reaches the node at the other end of the link that it is on.
+    /// On a link: when it reaches the node at the other end; there it stays. In builds with assertions a queue has it anew.
     pub arrival: Time,
     /// Connection.
     pub qp: u32,
@@ -65,11 +65,10 @@ pub(crate) struct Packet {
     pub next: u32,
     /// Bytes on the wire: frame, preamble and gap.
     pub wire_bytes: u16,
-    /// Message bytes carried. Of a NAK of selective repeat: by how many packets the one that it answers is ahead of its PSN.
-    pub payload_bytes: u16,
+    pub amount: Amount,
     /// Host that it goes to.
     pub dst: u16,
-    /// Port of the switch that it came in by, counted from the switch's first.
+    /// What it came in by: of a switch the port, counted from the switch's first; of a bridge the channel.
     pub ingress: u16,
     pub kind: Kind,
     /// Class in the node that it is in, by that node's classification.
@@ -103,6 +102,24 @@ impl Detail {
     }
 }
 
+/// How much a packet carries, or how far ahead it is: its kind knows which. Read through [`Packet`], as [`Detail`] is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Amount(u16);
+
+impl Amount {
+    pub const NONE: Amount = Amount(0);
+
+    /// Of data and TCP segments: message bytes.
+    pub fn payload(bytes: u32) -> Amount {
+        Amount(bytes as u16)
+    }
+
+    /// Of a NAK of selective repeat: by how many packets the one that it answers is ahead of its PSN.
+    pub fn ahead(packets: u32) -> Amount {
+        Amount(packets as u16)
+    }
+}
+
 fn nanoseconds(time: Time) -> u64 {
     time.0 / 1000
 }
@@ -113,6 +130,20 @@ impl Packet {
     pub fn psn(&self) -> u32 {
         debug_assert!(matches!(self.kind, Kind::Data | Kind::Trimmed | Kind::Ack | Kind::Nak));
         self.detail.0
+    }
+
+    /// Message bytes that data or a TCP segment carries.
+    #[inline]
+    pub fn payload_bytes(&self) -> u32 {
+        debug_assert!(self.kind == Kind::Data || self.kind.is_tcp());
+        self.amount.0 as u32
+    }
+
+    /// By how many packets the one that a NAK answers is ahead of its PSN; 0: the receiver does not repeat selectively.
+    #[inline]
+    pub fn ahead(&self) -> u32 {
+        debug_assert_eq!(self.kind, Kind::Nak);
+        self.amount.0 as u32
     }
 
     /// How long ago a CNP was made, ns.

@@ -9,6 +9,7 @@
 use tailback_proto::units::{Rate, Time, BIT_PS_PER_BYTE};
 
 use crate::engine::Fifo;
+use crate::littles_law::LittlesLaw;
 
 /// The hot part of a port: one cache line.
 #[derive(Debug)]
@@ -130,19 +131,7 @@ pub(crate) struct ClassQueue {
     pub rx_bytes: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
-    #[cfg(debug_assertions)]
-    pub littles_law: LittlesLaw,
-}
-
-/// What waits on average is what comes a second times how long it waits: both sides over the whole run, byte-[`TICK`]s modulo 2^64.
-/// Builds with assertions compare them at the end of each run.
-#[cfg(debug_assertions)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LittlesLaw {
-    /// The integral of the bytes that wait.
-    pub held: u64,
-    /// Bytes times how long each packet that left had waited.
-    pub waited: u64,
+    pub law: LittlesLaw,
 }
 
 impl ClassQueue {
@@ -156,8 +145,7 @@ impl ClassQueue {
         rx_bytes: 0,
         tx_packets: 0,
         tx_bytes: 0,
-        #[cfg(debug_assertions)]
-        littles_law: LittlesLaw { held: 0, waited: 0 },
+        law: LittlesLaw::NEW,
     };
 
     /// Whether nothing ever was in it, or is counted of it.
@@ -177,12 +165,8 @@ impl ClassQueue {
     /// Brings the integral up to `now`, before `bytes` changes.
     #[inline]
     pub fn integrate(&mut self, now: Time) {
-        let held = self.bytes as u64 * ticks_between(self.changed_at, now);
-        self.byte_ticks += held;
-        #[cfg(debug_assertions)]
-        {
-            self.littles_law.held = self.littles_law.held.wrapping_add(held);
-        }
+        self.byte_ticks += self.bytes as u64 * ticks_between(self.changed_at, now);
+        self.law.held(self.bytes as u64, self.changed_at, now);
         self.changed_at = now;
     }
 }
@@ -210,9 +194,12 @@ mod tests {
     #[test]
     fn hot_structures_fit_a_cache_line() {
         assert!(std::mem::size_of::<Port>() <= 64, "{}", std::mem::size_of::<Port>());
-        assert!(std::mem::size_of::<super::super::switch::IngressGroup>() <= 64);
         assert!(std::mem::size_of::<super::super::switch::Switch>() <= 64);
+        // With Little's law they are more.
         #[cfg(not(debug_assertions))]
-        assert!(std::mem::size_of::<ClassQueue>() <= 64, "{}", std::mem::size_of::<ClassQueue>());
+        {
+            assert!(std::mem::size_of::<super::super::switch::IngressGroup>() <= 64);
+            assert!(std::mem::size_of::<ClassQueue>() <= 64, "{}", std::mem::size_of::<ClassQueue>());
+        }
     }
 }

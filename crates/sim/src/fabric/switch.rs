@@ -20,6 +20,7 @@ use super::balancing::Balancer;
 use super::classes::{class_table, mask, ClassOf};
 use super::lanes::CLASSES;
 use super::port::ticks_between;
+use crate::littles_law::LittlesLaw;
 use crate::plan::{EcnPlan, LoadBalancing, SwitchModelPlan, TrimmingPlan};
 
 /// Binary digits after the point of an alpha.
@@ -202,6 +203,7 @@ pub(crate) struct IngressGroup {
     pub changed_at: Time,
     pub rx_packets: u64,
     pub rx_bytes: u64,
+    pub law: LittlesLaw,
 }
 
 impl IngressGroup {
@@ -216,6 +218,7 @@ impl IngressGroup {
         changed_at: Time::ZERO,
         rx_packets: 0,
         rx_bytes: 0,
+        law: LittlesLaw::NEW,
     };
 
     /// Bytes held.
@@ -227,6 +230,7 @@ impl IngressGroup {
     #[inline]
     pub fn integrate(&mut self, now: Time) {
         self.byte_ticks += self.bytes() as u64 * ticks_between(self.changed_at, now);
+        self.law.held(self.bytes() as u64, self.changed_at, now);
         self.changed_at = now;
     }
 }

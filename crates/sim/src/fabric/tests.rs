@@ -5,7 +5,7 @@ use tailback_proto::units::{Bytes, Rate, Time};
 
 use super::build::NewPort;
 use super::classes::{Classes, ONE_CLASS};
-use super::packet::{Detail, Kind, Packet, NONE};
+use super::packet::{Amount, Detail, Kind, Packet, NONE};
 use super::switch::Switch;
 use super::telemetry::Telemetry;
 use super::{Arrived, Fabric, CLASSES};
@@ -48,7 +48,7 @@ pub(crate) fn packet(dst: u16, number: u32, wire_bytes: u16) -> Packet {
         detail: Detail::psn(number),
         next: NONE,
         wire_bytes,
-        payload_bytes: 0,
+        amount: Amount::NONE,
         dst,
         ingress: 0,
         kind: Kind::Data,

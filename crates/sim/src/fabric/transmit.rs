@@ -9,6 +9,8 @@ use super::port::{CUT, LOSSY, RECLASSIFIES, TAPPED, WEIGHTED};
 use super::{lane, Arrived, Fabric};
 use crate::engine::uniform;
 use crate::event::Event;
+#[cfg(debug_assertions)]
+use crate::littles_law::Came;
 
 impl Fabric {
     /// Which of the `eligible` classes goes next.
@@ -48,17 +50,25 @@ impl Fabric {
         queue.integrate(self.run.now);
         let packet = queue.fifo.pop(&self.packets).expect("backlogged means not empty");
         self.packets.prefetch(queue.fifo.head());
-        #[cfg(debug_assertions)]
-        {
-            let waited = super::port::ticks_between(self.packets[packet].arrival, self.run.now);
-            let waited = waited.wrapping_mul(self.packets[packet].frame_bytes() as u64);
-            queue.littles_law.waited = queue.littles_law.waited.wrapping_add(waited);
-        }
         queue.bytes -= self.packets[packet].frame_bytes();
         if queue.fifo.is_empty() {
             self.ports[port].backlogged &= !(1 << class);
         }
+        #[cfg(debug_assertions)]
+        self.note_wait(port, packet);
         packet
+    }
+
+    /// A packet has waited in an egress queue of `port`, and of a switch's for the ingress group that it is charged to.
+    #[cfg(debug_assertions)]
+    fn note_wait(&mut self, port: usize, packet: u32) {
+        let Packet { arrival, class, ingress, .. } = self.packets[packet];
+        let (bytes, came) = (self.packets[packet].frame_bytes() as u64, Came::at(arrival));
+        self.queues[(port, class)].law.left(bytes, came, self.run.now);
+        if let Some(switch) = self.switch_of(port) {
+            let in_port = self.switches[switch].first_port as usize + ingress as usize;
+            self.groups[(in_port, class)].law.left(bytes, came, self.run.now);
+        }
     }
 
     /// Lets `port` send if it can, now or when its transmitter is free. Gives back the host whose turn it is, where it is a

@@ -13,7 +13,7 @@
 use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
 use super::drops::DropReason;
-use super::packet::{Kind, Packet};
+use super::packet::{Amount, Kind, Packet};
 use super::Fabric;
 use crate::plan::TrimmingPlan;
 
@@ -63,7 +63,7 @@ impl Fabric {
         let packet = &mut self.packets[index];
         packet.kind = Kind::Trimmed;
         packet.wire_bytes = size.0 as u16 + PREAMBLE_AND_GAP_BYTES as u16;
-        packet.payload_bytes = 0;
+        packet.amount = Amount::NONE;
         (packet.class, packet.code_point) = (class, code_point);
     }
 }

@@ -7,6 +7,7 @@ use crate::cores::{Purpose, Share, PURPOSES};
 use crate::event::Event;
 use crate::fabric::drops::DropReason;
 use crate::fabric::Fabric;
+use crate::littles_law::Came;
 use crate::nic::Nics;
 use tailback_proto::units::Time;
 
@@ -27,6 +28,10 @@ impl Tcp {
             return;
         }
         c.ring.push(&mut fabric.packets, index);
+        #[cfg(debug_assertions)]
+        {
+            fabric.packets[index].arrival = fabric.run.now;
+        }
         c.ring_packets += 1;
         cpu.backlog.change(fabric.run.now, bytes as i64);
         if c.polling {
@@ -129,7 +134,9 @@ impl Tcp {
         let mut bytes = 0;
         while polled.len() < cpu.model.budget as usize {
             let Some(index) = c.ring.pop(&fabric.packets) else { break };
-            bytes += fabric.packets[index].frame_bytes() as i64;
+            let packet = &fabric.packets[index];
+            bytes += packet.frame_bytes() as i64;
+            cpu.backlog.law.left(packet.frame_bytes() as u64, Came::at(packet.arrival), fabric.run.now);
             polled.push(index);
         }
         c.ring_packets -= polled.len() as u32;

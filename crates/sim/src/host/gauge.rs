@@ -3,6 +3,7 @@
 use tailback_proto::units::Time;
 
 use crate::fabric::port::{mean_of_ticks, ticks_between};
+use crate::littles_law::LittlesLaw;
 
 /// Bytes or packets that wait: their mean and their greatest number in a bin.
 #[derive(Clone, Copy, Debug, Default)]
@@ -10,13 +11,15 @@ pub(crate) struct Gauge {
     pub value: u64,
     max: u64,
     value_ticks: u64,
-    changed_at: Time,
+    pub changed_at: Time,
+    pub law: LittlesLaw,
 }
 
 impl Gauge {
     /// There are so many.
     pub fn set(&mut self, now: Time, value: u64) {
         self.value_ticks += self.value * ticks_between(self.changed_at, now);
+        self.law.held(self.value, self.changed_at, now);
         self.changed_at = now;
         self.value = value;
         self.max = self.max.max(value);

@@ -45,7 +45,7 @@ impl Tcp {
             }
             let new = DataSegment {
                 position,
-                bytes: packet.payload_bytes as u32,
+                bytes: packet.payload_bytes(),
                 segments: 1,
                 ce: packet.flags & CE != 0,
                 cwr: packet.flags & CWR != 0,

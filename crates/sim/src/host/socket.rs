@@ -21,8 +21,9 @@ use super::rings::{Descriptor, TxBurst, Work};
 use super::Tcp;
 use crate::cores::Purpose;
 use crate::event::Event;
-use crate::fabric::packet::{Detail, Kind, Packet, CE_ECHO, CWR, ECT, NONE};
+use crate::fabric::packet::{Amount, Detail, Kind, Packet, CE_ECHO, CWR, ECT, NONE};
 use crate::fabric::Fabric;
+use crate::littles_law::Came;
 use crate::nic::qp::QpState;
 use crate::nic::{Ethernet, Nics};
 
@@ -180,7 +181,7 @@ impl Tcp {
                 retransmission: burst.retransmission,
                 flags: (burst.cwr as u8 * CWR) | (burst.ect as u8 * ECT),
             });
-            let descriptor = Descriptor { ready_at: batch.now(model), work };
+            let descriptor = Descriptor { ready_at: batch.now(model), work, came: Came::at(fabric.run.now) };
             let ring = c.sender_ring;
             self.ring_push(fabric, nics, ring, descriptor);
         }
@@ -199,7 +200,7 @@ impl Tcp {
             detail: Detail::NONE, // its position is in `headers`
             next: NONE,
             wire_bytes: (tcp_frame_bytes(payload, 0) + PREAMBLE_AND_GAP_BYTES) as u16,
-            payload_bytes: payload as u16,
+            amount: Amount::payload(payload),
             dst: c.dst,
             ingress: 0,
             kind: Kind::Tcp,
@@ -262,7 +263,7 @@ impl Tcp {
             detail: Detail::NONE,
             next: NONE,
             wire_bytes: (tcp_frame_bytes(0, blocks) + PREAMBLE_AND_GAP_BYTES) as u16,
-            payload_bytes: 0,
+            amount: Amount::NONE,
             dst,
             ingress: 0,
             kind: Kind::TcpAck,
@@ -271,7 +272,8 @@ impl Tcp {
             code_point,
         });
         self.sockets.headers.write_ack(index, ack);
-        self.ring_push(fabric, nics, ring, Descriptor { ready_at, work: Work::Packet(index) });
+        let came = Came::at(fabric.run.now);
+        self.ring_push(fabric, nics, ring, Descriptor { ready_at, work: Work::Packet(index), came });
     }
 
     /// Softirq work other than a poll.

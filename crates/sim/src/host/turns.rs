@@ -18,6 +18,7 @@ impl Tcp {
             Work::Packet(_) => 0,
             Work::Burst(burst) => burst.bytes,
         };
+        r.note_comes(fabric.run.now, &fabric.packets, &descriptor);
         r.descriptors.push_back(descriptor);
         let host = fabric.ports[r.port as usize].owner as usize;
         nics[host].backlog_bytes[r.class as usize] += bytes as i64;
@@ -73,11 +74,13 @@ impl Tcp {
         let r = &mut self.rings.rings[ring as usize];
         let (port, class) = (r.port as usize, r.class);
         let front = r.descriptors.front_mut().expect("a ring that takes a turn has work");
+        let came = front.came;
         let mut sent = None;
         let index = match &mut front.work {
             Work::Packet(index) => {
                 let index = *index;
                 r.descriptors.pop_front();
+                r.note_left(fabric.run.now, || fabric.packets[index].frame_bytes(), came);
                 index
             }
             Work::Burst(burst) => {
@@ -90,6 +93,7 @@ impl Tcp {
                     r.descriptors.pop_front();
                     sent = Some(cut);
                 }
+                r.note_left(fabric.run.now, || payload, came);
                 let host = fabric.ports[port].owner as usize;
                 nics[host].backlog_bytes[class as usize] -= payload as i64;
                 self.data_packet(fabric, &cut, payload, class)

@@ -159,8 +159,8 @@ impl Job {
     /// An operation computes, behind those that do already: when it ends.
     pub fn compute(&mut self, rank: usize, now: Time, takes: Time) -> Time {
         let rank = &mut self.ranks[rank];
-        rank.computed += takes;
-        rank.computes = rank.computes.max(now) + takes;
+        rank.computed = Time(rank.computed.0.saturating_add(takes.0));
+        rank.computes = Time(rank.computes.max(now).0.saturating_add(takes.0));
         rank.computes
     }
 

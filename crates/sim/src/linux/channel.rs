@@ -16,6 +16,7 @@ use tailback_proto::units::Time;
 
 use super::moderation::Moderation;
 use crate::engine::Fifo;
+use crate::littles_law::Came;
 
 /// What a core is doing with a channel.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +76,7 @@ pub(crate) struct Channel {
 #[derive(Debug)]
 pub(crate) struct TxQueue {
     /// Packets handed to the device but not completed: when each left, and its length.
-    pub(super) sent: VecDeque<(Time, u32)>,
+    pub(super) sent: VecDeque<(Time, u32, Came)>,
     pub(super) descriptors: usize,
     pub dql: Option<Dql>,
     /// BQL's limit is reached (`__QUEUE_STATE_STACK_XOFF`), the ring is full (`__QUEUE_STATE_DRV_XOFF`).
@@ -110,13 +111,18 @@ impl TxQueue {
 
     /// Bytes awaiting completion.
     pub fn bytes(&self) -> u64 {
-        self.sent.iter().map(|&(_, bytes)| bytes as u64).sum()
+        self.sent.iter().map(|&(_, bytes, _)| bytes as u64).sum()
+    }
+
+    /// The same by packet, and since when.
+    pub fn waits(&self) -> impl Iterator<Item = (u64, Came)> + '_ {
+        self.sent.iter().map(|&(_, bytes, came)| (bytes as u64, came))
     }
 
     pub(super) fn due(&self) -> Time {
-        let Some(&(first, _)) = self.sent.front() else { return Time::NEVER };
+        let Some(&(first, ..)) = self.sent.front() else { return Time::NEVER };
         let frames = self.moderation.profile().frames as usize;
-        self.moderation.due(first, first, self.sent.get(frames - 1).map(|&(at, _)| at))
+        self.moderation.due(first, first, self.sent.get(frames - 1).map(|&(at, ..)| at))
     }
 }
 

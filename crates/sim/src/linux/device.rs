@@ -10,6 +10,7 @@ use crate::cores::Purpose;
 use crate::event::Event;
 use crate::fabric::drops::DropReason;
 use crate::fabric::Fabric;
+use crate::littles_law::Came;
 
 /// Most transmit completions of a poll.
 const TX_BUDGET: u32 = 128;
@@ -107,14 +108,16 @@ impl Linux {
         let c = &mut self.channels[channel as usize];
         if c.completing {
             match c.tx.sent.front() {
-                Some(&(at, bytes)) if at <= now && c.completed < TX_BUDGET => {
+                Some(&(at, bytes, came)) if at <= now && c.completed < TX_BUDGET => {
                     c.tx.sent.pop_front();
                     c.completed += 1;
                     c.completed_bytes += bytes;
                     c.doing = Doing::Completion;
                     let (port, cost) = (c.port as usize, c.costs.complete);
                     let port = port - self.first_bridge_port;
-                    self.bridge_ports[port].tx_backlog.change(now, -(bytes as i64));
+                    let backlog = &mut self.bridge_ports[port].tx_backlog;
+                    backlog.change(now, -(bytes as i64));
+                    backlog.law.left(bytes as u64, came, now);
                     return unit(cost, 0);
                 }
                 _ => {
@@ -135,7 +138,9 @@ impl Linux {
         c.doing = Doing::Receive(index);
         let cost = c.costs.receive + Time((bytes as f64 * c.costs.receive_ps_per_byte) as u64);
         let port = c.port as usize - self.first_bridge_port;
-        self.bridge_ports[port].rx_backlog.change(now, -(bytes as i64));
+        let backlog = &mut self.bridge_ports[port].rx_backlog;
+        backlog.change(now, -(bytes as i64));
+        backlog.law.left(bytes as u64, Came::at(fabric.packets[index].arrival), now);
         unit(cost, 1)
     }
 
@@ -208,7 +213,7 @@ impl Linux {
         fabric.send_at(port, index, left);
         let c = &mut self.channels[channel as usize];
         c.tx.moderation.sample.bytes += bytes as u64;
-        c.tx.sent.push_back((left, bytes));
+        c.tx.sent.push_back((left, bytes, Came::at(now)));
         if let Some(dql) = &mut c.tx.dql {
             dql.queued(bytes);
             if dql.available() < 0 {

@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::{CE, ECT};
 use crate::fabric::Fabric;
+use crate::littles_law::Came;
 
 /// Most packets that one run of a discipline hands to the device (sysctl `net.core.dev_weight`).
 const QUOTA: u32 = 64;
@@ -77,7 +78,9 @@ impl Linux {
         let e = &mut self.egresses[egress as usize];
         e.data_packets -= data;
         let port = e.port as usize - self.first_bridge_port;
-        self.bridge_ports[port].qdisc_backlog.change(fabric.run.now, -(skb.bytes as i64));
+        let backlog = &mut self.bridge_ports[port].qdisc_backlog;
+        backlog.change(fabric.run.now, -(skb.bytes as i64));
+        backlog.law.left(skb.bytes as u64, Came::at(skb.enqueued), fabric.run.now);
     }
 
     /// A core running an egress takes the next packet, with the cost of handing it to the device. `None`: the run is
@@ -199,7 +202,7 @@ impl Linux {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::packet::{Detail, Kind, Packet, NONE};
+    use crate::fabric::packet::{Amount, Detail, Kind, Packet, NONE};
     use crate::plan::{CoalescingParameters, PfifoParameters, Plan, QdiscPlan};
     use crate::world::World;
     use crate::Simulation;
@@ -230,7 +233,7 @@ mod tests {
             detail: Detail::NONE,
             next: NONE,
             wire_bytes: WIRE_BYTES,
-            payload_bytes: 0,
+            amount: Amount::NONE,
             dst: 0,
             ingress: channel as u16,
             kind: Kind::Ack,

@@ -4,6 +4,7 @@ use tailback_proto::units::Time;
 
 use super::Linux;
 use crate::event::Event;
+use crate::fabric::packet::Detail;
 use crate::fabric::telemetry::Telemetry;
 use crate::fabric::tests::{classes, packet, port};
 use crate::fabric::{Arrived, Fabric};
@@ -45,7 +46,7 @@ fn a_bridge_alone_forwards_in_order_and_takes_what_its_core_takes() {
     let mut came = Vec::new();
     for number in 0..PACKETS {
         let index = fabric.packets.add(packet(1, 7, 1024));
-        fabric.packets[index].payload_bytes = number as u16;
+        fabric.packets[index].detail = Detail::psn(number);
         fabric.enqueue(0, index);
     }
     fabric.wake_port(0, Time::ZERO);
@@ -55,7 +56,7 @@ fn a_bridge_alone_forwards_in_order_and_takes_what_its_core_takes() {
             Event::Arrival(port) => match fabric.on_arrival(port as usize) {
                 Some(Arrived { node: 2, port, packet }) => linux.receive(&mut fabric, port, packet),
                 Some(Arrived { node: 1, packet, .. }) => {
-                    assert_eq!(fabric.packets[packet].payload_bytes as usize, came.len(), "in order");
+                    assert_eq!(fabric.packets[packet].psn() as usize, came.len(), "in order");
                     came.push(time);
                     fabric.packets.remove(packet);
                 }

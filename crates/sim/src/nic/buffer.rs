@@ -11,6 +11,7 @@ use crate::fabric::lanes::CLASSES;
 use crate::fabric::packet::Kind;
 use crate::fabric::Fabric;
 use crate::host::path::{payload_of, Crossing, IDEAL};
+use crate::littles_law::Came;
 
 impl Nics {
     /// A packet has reached a NIC whose host has a path.
@@ -120,6 +121,7 @@ impl Nics {
             host_path.buffers.waiting &= !(1 << number);
         }
         host_path.buffers.level.remove(fabric.run.now, bytes);
+        host_path.buffers.level.law.left(bytes, Came::at(fabric.packets[index].arrival), fabric.run.now);
         let resumes = part.paused && part.bytes <= part.xon;
         self.accept(fabric, ethernet, host, index);
         if resumes {

@@ -1,6 +1,6 @@
-//! CNPs and NAKs by pair of hosts: who told whom, where hosts are few.
+//! CNPs, NAKs and delay probes by pair of hosts: who told whom, where hosts are few.
 
-/// Most hosts that each pair is counted of: the rows of all pairs and bins then stay below 30 MB.
+/// Most hosts that each pair is counted of: the rows of all pairs and bins then stay below 45 MB.
 const MOST_HOSTS: usize = 24;
 
 /// What a host tells another as an end point.
@@ -9,6 +9,12 @@ const MOST_HOSTS: usize = 24;
 pub(crate) enum EndSignal {
     Cnp,
     Nak,
+    DelayProbe,
+}
+
+impl EndSignal {
+    /// By number.
+    const ALL: [EndSignal; 3] = [EndSignal::Cnp, EndSignal::Nak, EndSignal::DelayProbe];
 }
 
 /// A signal, who told it and who was told, as one number.
@@ -26,7 +32,7 @@ pub(crate) struct PairCounts {
 
 impl PairCounts {
     pub fn new(hosts: usize) -> Self {
-        let pairs = if hosts <= MOST_HOSTS { 2 * hosts * hosts } else { 0 };
+        let pairs = if hosts <= MOST_HOSTS { EndSignal::ALL.len() * hosts * hosts } else { 0 };
         PairCounts { hosts, counts: vec![0; pairs], some: Vec::new() }
     }
 
@@ -54,10 +60,7 @@ impl PairCounts {
     /// Signal, who told it and who was told.
     pub fn ends(&self, pair: Pair) -> (EndSignal, usize, usize) {
         let (from, to) = (pair as usize / self.hosts, pair as usize % self.hosts);
-        match from.checked_sub(self.hosts) {
-            None => (EndSignal::Cnp, from, to),
-            Some(from) => (EndSignal::Nak, from, to),
-        }
+        (EndSignal::ALL[from / self.hosts], from % self.hosts, to)
     }
 
     /// Gives out what there is, and begins anew.
@@ -83,14 +86,16 @@ mod tests {
         counts.note(EndSignal::Nak, 2, 1);
         counts.note(EndSignal::Cnp, 2, 1);
         counts.note(EndSignal::Nak, 2, 1);
+        counts.note(EndSignal::DelayProbe, 0, 1);
         let mut other = PairCounts::new(3);
         other.note(EndSignal::Cnp, 0, 2);
         counts.absorb(&mut other);
         let mut taken = Vec::new();
         counts.take(|pair, count| taken.push((pair, count)));
         let taken: Vec<_> = taken.into_iter().map(|(pair, count)| (counts.ends(pair), count)).collect();
-        use EndSignal::{Cnp, Nak};
-        assert_eq!(taken, [((Nak, 2, 1), 2), ((Cnp, 2, 1), 1), ((Cnp, 0, 2), 1)]);
+        use EndSignal::{Cnp, DelayProbe, Nak};
+        let told = [((Nak, 2, 1), 2), ((Cnp, 2, 1), 1), ((DelayProbe, 0, 1), 1), ((Cnp, 0, 2), 1)];
+        assert_eq!(taken, told);
         counts.take(|_, _| panic!("nothing is left"));
         other.take(|_, _| panic!("nothing is left"));
     }

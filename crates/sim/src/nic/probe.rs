@@ -10,11 +10,12 @@ use tailback_proto::congestion::Controller;
 use tailback_proto::units::Time;
 use tailback_proto::wire::{PREAMBLE_AND_GAP_BYTES, PROBE_FRAME_BYTES};
 
+use super::pair_counts::EndSignal;
 use super::qp::{QpState, SendQp};
 use super::{Ethernet, Nics};
 use crate::engine::{EventQueue, Place};
 use crate::event::Event;
-use crate::fabric::packet::{Detail, Kind, Packet, NONE};
+use crate::fabric::packet::{Amount, Detail, Kind, Packet, NONE};
 use crate::fabric::Fabric;
 
 impl Nics {
@@ -32,7 +33,7 @@ impl Nics {
             detail: Detail::NONE,
             next: NONE,
             wire_bytes: (PROBE_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES) as u16,
-            payload_bytes: 0,
+            amount: Amount::NONE,
             dst,
             ingress: 0,
             kind: Kind::Probe,
@@ -78,9 +79,12 @@ impl Nics {
     /// The answer to a probe has arrived.
     pub(super) fn on_probe_ack(&mut self, fabric: &mut Fabric, packet: &Packet) {
         let s = &mut self.send_qps[packet.qp as usize];
-        let model = &self.models[self.nics[s.src as usize].model as usize];
+        let nic = &mut self.nics[s.src as usize];
+        let model = &self.models[nic.model as usize];
         let (Some(prober), Some(p)) = (&mut s.prober, &model.rhcc) else { return };
         prober.answers += 1;
+        nic.counters.rdma.delay_probes += 1;
+        self.pair_counts.note(EndSignal::DelayProbe, s.dst, s.src);
         prober.sender.on_probe_answer(p, packet.processing());
         self.arm_probe_timer(fabric, packet.qp);
     }

@@ -13,7 +13,7 @@ use super::qp::{QpState, RecvQp};
 use super::{Ethernet, Nics};
 use crate::engine::{EventQueue, Place};
 use crate::event::Event;
-use crate::fabric::packet::{Detail, Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE, TRIMMED};
+use crate::fabric::packet::{Amount, Detail, Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE, TRIMMED};
 use crate::fabric::Fabric;
 use crate::host::path::IDEAL;
 
@@ -79,17 +79,17 @@ impl Nics {
         let answer = match r.half.on_request(packet.psn(), 1, ack_request, &mut nic.counters.rdma) {
             Verdict::Accepted { ack } => {
                 is_new = true;
-                r.bytes_delivered += packet.payload_bytes as u64;
-                nic.goodput_rx_bytes += packet.payload_bytes as u64;
-                self.nics[src as usize].goodput_tx_bytes += packet.payload_bytes as u64;
+                r.bytes_delivered += packet.payload_bytes() as u64;
+                nic.goodput_rx_bytes += packet.payload_bytes() as u64;
+                self.nics[src as usize].goodput_tx_bytes += packet.payload_bytes() as u64;
                 fabric.data.delivered += 1;
                 ack.then_some(Kind::Ack)
             }
             Verdict::Placed => {
                 r.out_of_sequence += 1;
-                r.bytes_delivered += packet.payload_bytes as u64;
-                nic.goodput_rx_bytes += packet.payload_bytes as u64;
-                self.nics[src as usize].goodput_tx_bytes += packet.payload_bytes as u64;
+                r.bytes_delivered += packet.payload_bytes() as u64;
+                nic.goodput_rx_bytes += packet.payload_bytes() as u64;
+                self.nics[src as usize].goodput_tx_bytes += packet.payload_bytes() as u64;
                 fabric.data.delivered += 1;
                 Some(Kind::Nak)
             }
@@ -121,7 +121,7 @@ impl Nics {
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
             let class_and_point = (packet.class, packet.code_point);
             let answer = reply(fabric, src, packet.qp, kind, class_and_point, Detail::psn(psn), frame_bytes);
-            fabric.packets[answer].payload_bytes = ahead as u16;
+            fabric.packets[answer].amount = Amount::ahead(ahead);
             if echoes {
                 fabric.packets[answer].flags = if marked { CE_ECHO } else { 0 };
                 fabric.telemetry.echo(index, answer, fabric.run.now - packet.arrival);
@@ -185,7 +185,7 @@ impl Nics {
         let frame_bytes = ACK_FRAME_BYTES + r.telemetry_bytes as u32;
         let (src, echoes, class_and_point) = (r.src, r.echoes, (packet.class, packet.code_point));
         let answer = reply(fabric, src, packet.qp, kind, class_and_point, Detail::psn(psn), frame_bytes);
-        fabric.packets[answer].payload_bytes = ahead as u16;
+        fabric.packets[answer].amount = Amount::ahead(ahead);
         fabric.packets[answer].flags = trimmed | if echoes && marked { CE_ECHO } else { 0 };
         if echoes {
             fabric.telemetry.echo(index, answer, fabric.run.now - packet.arrival);
@@ -252,13 +252,18 @@ impl Nics {
         let unsent = s.half.requester.unsent();
         let newly = if packet.kind == Kind::Ack {
             s.half.on_ack(&common, fabric.run.now, packet.psn())
-        } else if packet.payload_bytes > 0 || packet.flags & TRIMMED != 0 {
+        } else if packet.ahead() > 0 || packet.flags & TRIMMED != 0 {
             let told = if packet.flags & TRIMMED != 0 { Told::Trimmed } else { Told::Arrived };
             let counters = &mut self.nics[s.src as usize].counters.rdma;
             let handled = counters.rp_cnp_handled;
-            let ahead = packet.payload_bytes as u32;
-            let (newly, is_loss) =
-                s.half.on_selective_nak(&common, fabric.run.now, packet.psn(), ahead, told, counters);
+            let (newly, is_loss) = s.half.on_selective_nak(
+                &common,
+                fabric.run.now,
+                packet.psn(),
+                packet.ahead(),
+                told,
+                counters,
+            );
             s.packet_seq_err += is_loss as u64;
             if is_loss {
                 self.pair_counts.note(EndSignal::Nak, s.dst, s.src);
@@ -292,7 +297,8 @@ impl Nics {
     #[inline(never)] // what most runs never need stays out of the way of what they do
     fn inform_controller(&mut self, fabric: &mut Fabric, index: u32, packet: &Packet) {
         let s = &mut self.send_qps[packet.qp as usize];
-        let model = &self.models[self.nics[s.src as usize].model as usize];
+        let nic = &mut self.nics[s.src as usize];
+        let model = &self.models[nic.model as usize];
         let brought = fabric.telemetry.of(index);
         let echo = Echo {
             rtt: fabric.run.now - brought.sent_at,
@@ -303,7 +309,11 @@ impl Nics {
         };
         let congestion = &model.congestion[s.congestion as usize];
         let writes = &self.writers[s.writer as usize].writes;
-        s.half.inform_controller(congestion, fabric.run.now, writes, packet.kind == Kind::Ack, &echo);
+        if s.half.uses.delay {
+            self.pair_counts.note(EndSignal::DelayProbe, s.dst, s.src);
+        }
+        let (is_ack, counters) = (packet.kind == Kind::Ack, &mut nic.counters.rdma);
+        s.half.inform_controller(congestion, fabric.run.now, writes, is_ack, &echo, counters);
     }
 
     fn on_cnp(&mut self, fabric: &mut Fabric, host: usize, packet: &Packet) {
@@ -379,7 +389,7 @@ fn reply(
         detail,
         next: NONE,
         wire_bytes: (frame_bytes + PREAMBLE_AND_GAP_BYTES) as u16,
-        payload_bytes: 0,
+        amount: Amount::NONE,
         dst,
         ingress: 0,
         kind,

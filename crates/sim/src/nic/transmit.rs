@@ -14,7 +14,7 @@ use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 use super::qp::QpState;
 use super::{Ethernet, Nics, ETHERNET};
 use crate::event::Event;
-use crate::fabric::packet::{Detail, Kind, Packet, ACK_REQUEST, NONE};
+use crate::fabric::packet::{Amount, Detail, Kind, Packet, ACK_REQUEST, NONE};
 use crate::fabric::Fabric;
 use crate::host::path::IDEAL;
 
@@ -142,7 +142,7 @@ impl Nics {
             detail: Detail::psn(psn),
             next: NONE,
             wire_bytes: wire_bytes as u16,
-            payload_bytes: payload_bytes as u16,
+            amount: Amount::payload(payload_bytes),
             dst: s.dst,
             ingress: 0,
             kind: Kind::Data,

@@ -4,6 +4,7 @@
 //! Numbers that have a reason of their own to be bounded are checked where they are; those of controllers where they are
 //! declared.
 
+use super::jobs::{OperationPlan, StepPlan, What};
 use super::{impossible, Plan, PlanError};
 use crate::engine::EventQueue;
 
@@ -16,6 +17,14 @@ fn check(place: &str, most: u64, numbers: &[(&str, u64)]) -> Result<(), PlanErro
     match numbers.iter().find(|(_, number)| *number > most) {
         Some((name, number)) => Err(impossible(place, format!("{name} is {number}, above {most}"))),
         None => Ok(()),
+    }
+}
+
+/// How long an operation computes, ps.
+fn computes(operation: &OperationPlan) -> u64 {
+    match operation.1 {
+        What::Compute(ps) => ps,
+        _ => 0,
     }
 }
 
@@ -34,6 +43,17 @@ impl Plan {
         }
         for (index, flow) in self.flows.list.iter().enumerate() {
             check(&format!("flows[{index}]"), LONGEST_PS, &[("start", flow.start().0)])?;
+        }
+        for (index, job) in self.jobs.iter().enumerate() {
+            check(&format!("jobs[{index}]"), LONGEST_PS, &[("start_ps", job.start_ps)])?;
+            for (number, step) in job.steps.iter().enumerate() {
+                let longest = match step {
+                    StepPlan::Compute(ps) => *ps,
+                    StepPlan::Graph(operations) => operations.iter().map(computes).max().unwrap_or(0),
+                    StepPlan::Collective(_) => 0,
+                };
+                check(&format!("jobs[{index}].steps[{number}]"), LONGEST_PS, &[("compute", longest)])?;
+            }
         }
         Ok(())
     }

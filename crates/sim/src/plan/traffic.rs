@@ -4,7 +4,42 @@ use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use tailback_proto::units::{Bytes, Time};
 
-tailback_proto::parameters! {
+/// Declares traffic: after what it has of its own, when it is. `spread`: each of many draws a start of its own.
+macro_rules! traffic {
+    (spread $($own:tt)*) => {
+        $crate::plan::traffic::traffic! {
+            @timed $($own)* {
+                /// Each pair of hosts of writers, and each TCP connection, also draws a delay of its own, uniformly from 0 to this.
+                start_spread: Time = Time::ZERO, in INSTANTS, source "assumption: none";
+            }
+        }
+    };
+    (
+        @timed $(#[doc = $about:literal])+ pub struct $Name:ident { $($own:tt)* } worked out { $($other:tt)* } { $($spread:tt)* }
+    ) => {
+        tailback_proto::parameters! {
+            $(#[doc = $about])+
+            pub struct $Name {
+                $($own)*
+                /// When it begins, at the earliest.
+                start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
+                $($spread)*
+                /// When it ends, and nothing more is posted or written; null: with the run.
+                stop: Option<Time> = None, in ENDS, source "assumption: never";
+            }
+            worked out {
+                /// Its traffic item.
+                item: String;
+                $($other)*
+            }
+        }
+    };
+    ($($own:tt)*) => { $crate::plan::traffic::traffic! { @timed $($own)* {} } };
+}
+pub(super) use traffic;
+
+traffic! {
+    spread
     /// RDMA WRITEs from one host to another, as `ib_write_bw` posts them.
     pub struct WriterPlan {
         /// Queue pairs of each pair of hosts.
@@ -15,16 +50,8 @@ tailback_proto::parameters! {
         depth: u32 = 128, in 1..=1 << 20, source format!("{PERFTEST} -t (tx-depth)");
         /// Messages of each queue pair; null: until stop or the end of the run.
         messages: Option<u64> = None, in 1..=1 << 40, source format!("{PERFTEST} -D: for a duration");
-        /// Earliest time of the first message.
-        start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
-        /// Each pair of hosts also draws a delay of its own, uniformly from 0 to this.
-        start_spread: Time = Time::ZERO, in INSTANTS, source "assumption: none";
-        /// No message is posted from here on; null: until the end of the run.
-        stop: Option<Time> = None, in ENDS, source "assumption: never";
     }
     worked out {
-        /// Its traffic item.
-        item: String;
         /// Sending host.
         src: String;
         /// Receiving host.
@@ -104,23 +131,16 @@ impl FlowPlan {
     }
 }
 
-tailback_proto::parameters! {
+traffic! {
+    spread
     /// TCP connections from one host to another, as `iperf3` has them.
     pub struct TcpConnectionPlan {
         /// Connections of each pair of hosts.
         connections: u32 = 1, in 1..=MOST_CONNECTIONS, source format!("{IPERF} -P");
         /// What each connection sends; null: until stop or the end of the run.
         bytes: Option<Bytes> = None, in Bytes(1)..=Bytes(1 << 60), source format!("{IPERF} -t: for a duration");
-        /// Earliest time of the first byte.
-        start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
-        /// Each connection also draws a delay of its own, uniformly from 0 to this.
-        start_spread: Time = Time::ZERO, in INSTANTS, source "assumption: none";
-        /// The application writes nothing from here on; null: until the end of the run.
-        stop: Option<Time> = None, in ENDS, source "assumption: never";
     }
     worked out {
-        /// Its traffic item.
-        item: String;
         /// Sending host.
         src: String;
         /// Receiving host.
@@ -130,7 +150,7 @@ tailback_proto::parameters! {
     }
 }
 
-tailback_proto::parameters! {
+traffic! {
     /// Traffic of cores to memory, as Intel MLC makes it: each core keeps cache lines outstanding.
     pub struct MemoryLoadPlan {
         /// Cores that do so.
@@ -141,14 +161,8 @@ tailback_proto::parameters! {
         /// Share of the traffic that is read.
         read_share: f64 = 0.5, in 0.0..=1.0,
             source "Wan et al. (RHCC), APNet 2024, section 2.2: reads and writes 1:1";
-        /// When it begins.
-        start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
-        /// When it ends; null: with the run.
-        stop: Option<Time> = None, in ENDS, source "assumption: never";
     }
     worked out {
-        /// Its traffic item.
-        item: String;
         /// Host.
         host: String;
     }

@@ -7,7 +7,7 @@ use tailback_proto::units::{Bytes, Time};
 
 pub use crate::linux::veth::settings::{ConsumerParameters, Kernel, Polling, VethBql, VethSettings};
 
-use super::traffic::{ENDS, INSTANTS};
+use super::traffic::{traffic, ENDS, INSTANTS};
 use super::{impossible, in_bounds, PlanError, QdiscPlan};
 
 /// Namespaces of one machine, the veth pairs between them, and what is sent over these.
@@ -52,7 +52,7 @@ pub struct VethPlan {
     pub qdisc: QdiscPlan,
 }
 
-tailback_proto::parameters! {
+traffic! {
     /// UDP datagrams through one socket, as fast as a thread can call sendto, or at a rate.
     pub struct DatagramsPlan {
         /// A call of sendto, down to the device.
@@ -66,14 +66,8 @@ tailback_proto::parameters! {
             source "Linux net/core/sock.c: sysctl net.core.wmem_default";
         /// A sender that finds no room sleeps until half of it is free; false: it tries again at once (MSG_DONTWAIT in a loop).
         blocking: bool = true, source "POSIX: a socket blocks";
-        /// When it begins.
-        start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
-        /// When it ends; null: with the run.
-        stop: Option<Time> = None, in ENDS, source "assumption: it lasts as long as the run";
     }
     worked out {
-        /// Its traffic item.
-        item: String;
         /// Sending namespace.
         src: String;
         /// Receiving namespace.
@@ -83,7 +77,7 @@ tailback_proto::parameters! {
     }
 }
 
-tailback_proto::parameters! {
+traffic! {
     /// ICMP echo requests at regular intervals, and the round trips of their answers.
     pub struct PingsPlan {
         /// Time between two requests.
@@ -91,14 +85,8 @@ tailback_proto::parameters! {
         /// Each request is sent up to this much later, drawn uniformly; less than interval.
         spread: Time = Time::from_ms(4), in INSTANTS,
             source "iputils: ping sleeps in recvmsg with SO_RCVTIMEO, which counts in jiffies; assumption: HZ is 250";
-        /// When it begins.
-        start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
-        /// When it ends; null: with the run.
-        stop: Option<Time> = None, in ENDS, source "assumption: it lasts as long as the run";
     }
     worked out {
-        /// Its traffic item.
-        item: String;
         /// Who asks.
         src: String;
         /// Who answers.
@@ -108,21 +96,15 @@ tailback_proto::parameters! {
     }
 }
 
-tailback_proto::parameters! {
+traffic! {
     /// XDP frames that are redirected to the sender's device in batches: past its qdisc and its limit.
     pub struct FramesPlan {
         /// Frames of a batch.
         batch: u32 = 64, in 1..=4096, source "v7 of the series: batches of 16 to 64";
         /// Time between two batches.
         interval: Time, in ENDS;
-        /// When it begins.
-        start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
-        /// When it ends; null: with the run.
-        stop: Option<Time> = None, in ENDS, source "assumption: it lasts as long as the run";
     }
     worked out {
-        /// Its traffic item.
-        item: String;
         /// Namespace of the device that they are redirected to.
         src: String;
         /// Receiving namespace.

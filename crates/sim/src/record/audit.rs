@@ -54,10 +54,6 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         if bytes != queue.bytes as u64 {
             errors.push((name(), format!("counts {} B but holds {bytes} B", queue.bytes)));
         }
-        #[cfg(debug_assertions)]
-        if let Some(error) = littles_law(world, queue) {
-            errors.push((name(), error));
-        }
         let drops = world.fabric.drops.get(at);
         let dropped = |counts: fn(DropReason) -> bool| drops.map_or((0, 0), |drops| sum_of(drops, counts));
         let emptied = dropped(DropReason::was_queued);
@@ -159,6 +155,8 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     let (ends, found) = super::veth::audit(plan, world);
     checked += ends;
     errors.extend(found);
+    #[cfg(debug_assertions)]
+    errors.extend(super::littles_law::audit(plan, world));
     let data = &world.fabric.data;
     let discarded = data.out_of_sequence + data.duplicate;
     let packets = DataPackets {
@@ -201,22 +199,6 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
 }
 
 /// Packets and bytes dropped for some of the reasons.
-/// Whether the bytes that waited in a queue, over time, are not those that came times how long each waited: two counts that know
-/// nothing of each other.
-#[cfg(debug_assertions)]
-fn littles_law(world: &World, queue: &crate::fabric::port::ClassQueue) -> Option<String> {
-    use crate::fabric::port::ticks_between;
-    let now = world.fabric.run.now;
-    let held = queue.bytes as u64 * ticks_between(queue.changed_at, now);
-    let left = |packet: &crate::fabric::packet::Packet| {
-        ticks_between(packet.arrival, now).wrapping_mul(packet.frame_bytes() as u64)
-    };
-    let held = queue.littles_law.held.wrapping_add(held);
-    let waiting = queue.fifo.iter(&world.fabric.packets).map(left);
-    let waited = waiting.fold(queue.littles_law.waited, u64::wrapping_add);
-    (held != waited).then(|| format!("held {held} byte-ticks, and its packets waited for {waited}"))
-}
-
 fn sum_of(drops: &Drops, counts: fn(DropReason) -> bool) -> (u64, u64) {
     let tallies = drops.iter().zip(DropReason::ALL).filter(|&(_, reason)| counts(reason));
     tallies.fold((0, 0), |sum, (tally, _)| (sum.0 + tally.packets, sum.1 + tally.bytes))

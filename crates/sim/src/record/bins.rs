@@ -3,6 +3,7 @@
 //! When the most that there may be are full, bins are merged, by 5 and by 2 in turn (1, 5, 10, 50, 100 us, ...), so that a
 //! recording holds between a fifth and all of its bins. Counts add up, means are averaged, maxima stay maxima.
 
+use std::ops::Range;
 use tailback_proto::units::Time;
 
 use super::quantity::Kind;
@@ -15,21 +16,14 @@ pub(crate) const MAX_VALUES: usize = 4 << 20;
 /// Fewer bins than this show little: then less is recorded of each port.
 pub(crate) const FEW_BINS: usize = 100;
 
-/// Values in [`Bins::latest`]: 512 KB, which the second-level cache holds.
-const LATEST_VALUES: usize = 1 << 16;
-
 /// The bins of all columns.
 #[derive(Default)]
 pub(crate) struct Bins {
     /// By column: how bins are merged.
     kinds: Vec<Kind>,
-    /// By column: the bins.
-    values: Vec<Vec<f64>>,
-    /// The latest bins, one after the other, each with the values of all columns. Added to the columns at once, because
-    /// each of them lies in a line of memory of its own that no cache holds.
-    latest: Vec<f64>,
-    /// How many of them are not added yet; what is behind them is from before.
-    latest_count: usize,
+    /// Bin by bin, each with the values of all columns: the ends of columns would each lie in a line of memory of its own,
+    /// which no cache holds. One piece of memory, which is given back as a whole.
+    values: Vec<f64>,
     length: Time,
     /// Of the bin that is open.
     start: Time,
@@ -43,7 +37,7 @@ impl Bins {
     pub fn new(kinds: Vec<Kind>, start: Time, length: Time, most: usize) -> Self {
         // Merging by 5 and by 2 needs a multiple of 10.
         let most = most.min(MAX_VALUES / kinds.len().max(1)).max(MIN_BINS as usize) / 10 * 10;
-        Bins { values: vec![Vec::new(); kinds.len()], kinds, length, start, most, ..Bins::default() }
+        Bins { kinds, length, start, most, ..Bins::default() }
     }
 
     /// When the bin that is open ends.
@@ -58,32 +52,11 @@ impl Bins {
 
     /// Closes the bin that ends now: its values, by column, to be filled in.
     pub fn close(&mut self, now: Time) -> &mut [f64] {
-        let columns = self.kinds.len();
-        if (self.latest_count + 1) * columns > LATEST_VALUES {
-            self.store_latest();
-        }
-        let first = self.latest_count * columns;
-        if self.latest.len() == first {
-            self.latest.resize(first + columns, 0.0);
-        }
-        self.latest_count += 1;
+        let first = self.values.len();
+        self.values.resize(first + self.kinds.len(), 0.0);
         self.count += 1;
         self.start = now;
-        &mut self.latest[first..first + columns]
-    }
-
-    /// Adds the latest bins to their columns. A column grows twice: to what it has after each merge, and to all.
-    fn store_latest(&mut self) {
-        let stored = self.count - self.latest_count;
-        let room = if self.count <= self.most / 5 { self.most / 5 } else { self.most };
-        for (at, values) in self.values.iter_mut().enumerate() {
-            if values.capacity() < self.count {
-                values.reserve_exact(room.max(self.count) - stored);
-            }
-            let bins = self.latest.chunks_exact(self.kinds.len()).take(self.latest_count);
-            values.extend(bins.map(|bin| bin[at]));
-        }
-        self.latest_count = 0;
+        &mut self.values[first..]
     }
 
     /// Bins that are closed.
@@ -97,41 +70,58 @@ impl Bins {
             return None;
         }
         let factor = match self.merge_by_two {
-            false => 5,
-            true => 2,
+            false => self.merge::<5>(),
+            true => self.merge::<2>(),
         };
         self.merge_by_two = !self.merge_by_two;
-        self.store_latest();
-        for (kind, values) in self.kinds.iter().zip(&mut self.values) {
-            kind.merge(values, factor);
-        }
         self.count /= factor;
         self.length = Time(self.length.0 * factor as u64);
         Some(factor)
     }
 
+    fn merge<const FACTOR: usize>(&mut self) -> usize {
+        let columns = self.kinds.len();
+        let bins = self.count / FACTOR;
+        for bin in 0..bins {
+            for (column, kind) in self.kinds.iter().enumerate() {
+                let first = bin * FACTOR * columns + column;
+                let merged =
+                    kind.merged::<FACTOR>(std::array::from_fn(|at| self.values[first + at * columns]));
+                self.values[bin * columns + column] = merged;
+            }
+        }
+        self.values.truncate(bins * columns);
+        FACTOR
+    }
+
     /// The same bins of other columns, before the first one ends.
     pub fn of(&self, kinds: Vec<Kind>) -> Self {
         let Bins { length, start, count, most, merge_by_two, .. } = *self;
-        let values = vec![Vec::new(); kinds.len()];
-        Bins { kinds, values, length, start, count, most, merge_by_two, ..Bins::default() }
+        Bins { kinds, length, start, count, most, merge_by_two, ..Bins::default() }
     }
 
-    /// The values, by column, for [`Self::join`].
-    pub fn take_columns(&mut self) -> Vec<Vec<f64>> {
-        self.store_latest();
-        std::mem::take(&mut self.values)
+    /// Takes in the columns of other bins that began and ended with these: `order` has each piece of the new order, by
+    /// the bins that it is of and its columns there. `parts` are all bins, these first.
+    pub fn join(&mut self, parts: Vec<Bins>, order: &[(usize, Range<usize>)]) {
+        self.kinds =
+            order.iter().flat_map(|(part, own)| parts[*part].kinds[own.clone()].iter().copied()).collect();
+        self.values = Vec::with_capacity(self.count * self.kinds.len());
+        for bin in 0..self.count {
+            for (part, own) in order {
+                let Bins { kinds, values, .. } = &parts[*part];
+                self.values.extend_from_slice(&values[bin * kinds.len()..][own.clone()]);
+            }
+        }
     }
 
-    /// Has columns of these kinds and values from now on.
-    pub fn join(&mut self, kinds: Vec<Kind>, values: Vec<Vec<f64>>) {
-        (self.kinds, self.values, self.latest) = (kinds, values, Vec::new());
-    }
-
-    /// The length of a bin, of which the last may be shorter; how many there are; and the values, by column.
-    pub fn into_columns(mut self) -> (Time, usize, Vec<Vec<f64>>) {
-        self.store_latest();
-        (if self.count == 0 { Time::ZERO } else { self.length }, self.count, self.values)
+    /// The length of a bin, of which the last may be shorter; how many there are; and the values, column by column.
+    pub fn into_columns(self) -> (Time, usize, Vec<f64>) {
+        let (bins, columns) = (self.count, self.kinds.len());
+        let mut values = Vec::with_capacity(self.values.len());
+        for column in 0..columns {
+            values.extend((0..bins).map(|bin| self.values[bin * columns + column]));
+        }
+        (if bins == 0 { Time::ZERO } else { self.length }, bins, values)
     }
 }
 
@@ -140,7 +130,7 @@ mod tests {
     use super::*;
 
     /// Columns of three kinds, after so many bins with the values 0, 1, 2, ...
-    fn filled(bins: usize, most: usize) -> (Time, usize, Vec<Vec<f64>>) {
+    fn filled(bins: usize, most: usize) -> (Time, usize, Vec<f64>) {
         let mut filled = Bins::new(vec![Kind::Count, Kind::Max, Kind::Mean], Time::ZERO, FIRST_BIN, most);
         for value in 0..bins {
             let now = filled.next();
@@ -155,22 +145,32 @@ mod tests {
         assert_eq!(filled(9, 10).1, 9);
         let (length, count, columns) = filled(10, 10);
         assert_eq!((length, count), (Time::from_us(5), 2));
-        assert_eq!(columns, [[10.0, 35.0], [4.0, 9.0], [2.0, 7.0]]);
+        assert_eq!(columns, [10.0, 35.0, 4.0, 9.0, 2.0, 7.0]);
         // Of the eight that follow, each is as long as those two.
         let (length, count, columns) = filled(18, 10);
         assert_eq!((length, count), (Time::from_us(10), 5));
-        assert_eq!(columns[0], [45.0, 21.0, 25.0, 29.0, 33.0]);
+        assert_eq!(columns[..5], [45.0, 21.0, 25.0, 29.0, 33.0]);
     }
 
     #[test]
-    fn a_column_takes_no_more_room_than_it_needs() {
-        for bins in [1, 150, 399, 400, 1999, 2000, 5000] {
-            let (_, count, columns) = filled(bins, 2000);
-            let room = columns[0].capacity();
-            assert!(
-                columns[0].len() == count && room <= 2000 && (bins > 400 || room <= 400),
-                "{bins}: {room}"
-            );
+    fn columns_of_parts_are_one_again() {
+        let kinds = [Kind::Count, Kind::Max, Kind::Mean];
+        let mut whole = Bins::new(kinds.to_vec(), Time::ZERO, FIRST_BIN, 10);
+        let mut parts = vec![whole.of(vec![kinds[1]]), whole.of(vec![kinds[2], kinds[0]])];
+        for value in 0..13 {
+            let (now, value) = (whole.next(), value as f64);
+            whole.close(now).copy_from_slice(&[value, value + 0.5, -value]);
+            parts[0].close(now).copy_from_slice(&[value + 0.5]);
+            parts[1].close(now).copy_from_slice(&[-value, value]);
+            whole.merge_if_full();
+            for part in &mut parts {
+                part.merge_if_full();
+            }
         }
+        let mut joined = std::mem::take(&mut parts[0]);
+        let shell = joined.of(Vec::new());
+        parts[0] = std::mem::replace(&mut joined, shell);
+        joined.join(parts, &[(1, 1..2), (0, 0..1), (1, 0..1)]);
+        assert_eq!(joined.into_columns(), whole.into_columns());
     }
 }

@@ -111,7 +111,7 @@ pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, &'static Tabl
 }
 
 /// Of a port, counted among all.
-fn channels(world: &World, port: usize) -> &[Channel] {
+pub(super) fn channels(world: &World, port: usize) -> &[Channel] {
     let p = &world.linux.bridge_ports[port - world.linux.first_bridge_port];
     &world.linux.channels[p.first_channel as usize..(p.first_channel + p.channels) as usize]
 }
@@ -120,7 +120,7 @@ fn out_of_buffer(world: &World, port: usize) -> u64 {
     channels(world, port).iter().map(|channel| channel.rx_out_of_buffer).sum()
 }
 
-fn egresses(world: &World, port: usize) -> impl Iterator<Item = &crate::linux::egress::Egress> {
+pub(super) fn egresses(world: &World, port: usize) -> impl Iterator<Item = &crate::linux::egress::Egress> {
     let port = (world.linux.first_bridge_port + port) as u32;
     world.linux.egresses.iter().filter(move |egress| egress.port == port)
 }

@@ -30,6 +30,20 @@ quantities! {
     }
 }
 
+quantities! {
+    /// What a NIC heard of delays.
+    DELAY of ["host"], |bin, host| {
+        "delay_probes": Count [DelayProbe], "packets", "answers that brought it a delay which its congestion control acts on: each ACK of TIMELY and Swift, each answer to a probe of RHCC"
+            = bin.world.nics[host].counters.rdma.delay_probes;
+    }
+}
+
+/// Whether a host may have queue pairs that act on delays.
+pub(super) fn hears_delay(world: &World, host: usize) -> bool {
+    let model = &world.nics.models[world.nics[host].model as usize];
+    model.rhcc.is_some() || model.congestion.iter().any(|congestion| congestion.uses().delay)
+}
+
 /// What the peer of a host's port put on the wire towards it.
 fn wire_rx(world: &World, host: usize) -> u64 {
     let port = world.fabric.ports[world.nics[host].port as usize].peer as usize;

@@ -10,6 +10,8 @@ mod flows;
 mod host_paths;
 mod hosts;
 mod items;
+#[cfg(debug_assertions)]
+mod littles_law;
 mod meta;
 mod parts;
 mod ports;

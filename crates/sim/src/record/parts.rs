@@ -1,13 +1,20 @@
 //! Recorders of a network that is cut in parts: each reads what its part counts, and at the end they are one again.
 
+use super::bins::Bins;
 use super::items::Items;
 use super::series::{Column, Reader, Recorder, NOWHERE};
 use crate::fabric::cut::Mail;
 use crate::plan::Plan;
 use crate::world::World;
 
-/// A reader, and its columns: each with its counter at the start of the bin, and its bins.
-type Read = (Reader, Vec<(Column, u64, Vec<f64>)>);
+/// A reader, and its columns: each with its counter at the start of the bin.
+struct Read {
+    reader: Reader,
+    /// The recorder that has it, and its first column there.
+    part: usize,
+    first: usize,
+    columns: Vec<(Column, u64)>,
+}
 
 impl Recorder {
     /// Before the run: keeps what is read at nodes of part 0, and gives the recorders of the others.
@@ -52,33 +59,36 @@ impl Recorder {
     pub fn join(&mut self, others: Vec<Recorder>, plan: &Plan, world: &World) {
         self.items = self.items.as_ref().and_then(|_| Items::new(plan, world));
         let mut read: Vec<Read> = Vec::new();
-        self.take_out(&mut read);
+        let all = self.bins.of(Vec::new());
+        let mut bins = vec![self.take_out(0, &mut read)];
         for mut other in others {
-            other.take_out(&mut read);
+            bins.push(other.take_out(bins.len(), &mut read));
             self.pairs.join(other.pairs);
         }
-        read.sort_by_key(|(reader, _)| reader.first);
-        let (mut kinds, mut bins) = (Vec::new(), Vec::new());
-        for (reader, columns) in read {
+        read.sort_by_key(|one| one.reader.first);
+        let mut order = Vec::with_capacity(read.len());
+        for Read { reader, part, first, columns } in read {
+            order.push((part, first..first + reader.columns));
             self.readers.push(reader);
-            for (column, before, values) in columns {
-                kinds.push(column.kind);
+            for (column, before) in columns {
                 self.columns.push(column);
                 self.before.push(before);
-                bins.push(values);
             }
         }
-        self.bins.join(kinds, bins);
+        self.bins = all;
+        self.bins.join(bins, &order);
     }
 
-    fn take_out(&mut self, read: &mut Vec<Read>) {
+    fn take_out(&mut self, part: usize, read: &mut Vec<Read>) -> Bins {
         let columns = std::mem::take(&mut self.columns).into_iter();
-        let before = std::mem::take(&mut self.before);
-        let mut columns = columns.zip(before).zip(self.bins.take_columns());
+        let mut columns = columns.zip(std::mem::take(&mut self.before));
+        let mut first = 0;
         for reader in std::mem::take(&mut self.readers) {
-            let own = columns.by_ref().take(reader.columns);
-            let own = own.map(|((column, before), values)| (column, before, values)).collect();
-            read.push((reader, own));
+            let own = columns.by_ref().take(reader.columns).collect();
+            let next = first + reader.columns;
+            read.push(Read { reader, part, first, columns: own });
+            first = next;
         }
+        std::mem::take(&mut self.bins)
     }
 }

@@ -41,32 +41,17 @@ impl Kind {
         }
     }
 
-    /// Merges `factor` bins, all of one length, to one.
-    pub fn merge(self, values: &mut Vec<f64>, factor: usize) {
-        match factor {
-            2 => self.merge_by::<2>(values),
-            5 => self.merge_by::<5>(values),
-            _ => unreachable!("bins are merged by 2 and by 5"),
-        }
-    }
-
-    fn merge_by<const FACTOR: usize>(self, values: &mut Vec<f64>) {
-        let bins = values.len() / FACTOR;
-        let each = |values: &mut Vec<f64>, merged: fn([f64; FACTOR]) -> f64| {
-            for bin in 0..bins {
-                let first = bin * FACTOR;
-                values[bin] = merged(std::array::from_fn(|at| values[first + at]));
-            }
-        };
+    /// What bins of one length become together.
+    #[inline]
+    pub fn merged<const FACTOR: usize>(self, bins: [f64; FACTOR]) -> f64 {
         match self {
-            Kind::Count => each(values, |bins| bins.iter().sum()),
-            Kind::Max => each(values, |bins| bins.into_iter().fold(0.0, f64::max)),
-            Kind::Last => each(values, |bins| bins[FACTOR - 1]),
+            Kind::Count => bins.iter().sum(),
+            Kind::Max => bins.into_iter().fold(0.0, f64::max),
+            Kind::Last => bins[FACTOR - 1],
             Kind::Rate | Kind::Share | Kind::Mean | Kind::Integral => {
-                each(values, |bins| bins.iter().sum::<f64>() / FACTOR as f64)
+                bins.iter().sum::<f64>() / FACTOR as f64
             }
         }
-        values.truncate(bins);
     }
 
     /// The value of a bin of `span` from the difference of a counter.

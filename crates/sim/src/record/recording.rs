@@ -81,14 +81,43 @@ impl Flow {
 pub struct Series {
     /// Hosts, queues, queue pairs and whatever else there may be series of.
     pub entities: Vec<Entity>,
-    /// (index into `entities`, metric, values)
-    pub columns: Vec<(usize, Cow<'static, str>, Vec<f64>)>,
+    /// By column: its index into `entities`, and its metric.
+    pub names: Vec<(usize, Cow<'static, str>)>,
+    /// The values, column by column.
+    pub values: Vec<f64>,
     /// Length of a bin; the last may be shorter.
     pub bin: Time,
     /// Bins in each column.
     pub bins: usize,
     /// What was recorded, in words.
     pub detail: &'static str,
+}
+
+impl Series {
+    /// Index into `entities`, metric and values of each column.
+    pub fn columns(&self) -> impl Iterator<Item = (usize, &str, &[f64])> {
+        let names = self.names.iter().enumerate();
+        names.map(|(at, (entity, metric))| (*entity, &**metric, &self.values[at * self.bins..][..self.bins]))
+    }
+
+    /// Of all columns those of entities that are used. `values` has all, and gives room back.
+    pub(crate) fn keep<T>(
+        columns: impl Iterator<Item = T>,
+        used: impl Fn(&T) -> bool,
+        bins: usize,
+        values: &mut Vec<f64>,
+    ) -> Vec<T> {
+        let mut kept = Vec::new();
+        for (at, column) in columns.enumerate() {
+            if used(&column) {
+                values.copy_within(at * bins..(at + 1) * bins, kept.len() * bins);
+                kept.push(column);
+            }
+        }
+        values.truncate(kept.len() * bins);
+        values.shrink_to_fit();
+        kept
+    }
 }
 
 /// One counter.

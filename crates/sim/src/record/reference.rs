@@ -71,6 +71,7 @@ fn counted_at(of: &'static [&'static str]) -> &'static str {
 pub fn reference() -> Reference {
     let tables = [
         &hosts::NIC,
+        &hosts::DELAY,
         &tcp::CPU,
         &hosts::AGENT,
         &items::ITEM,

@@ -9,7 +9,7 @@ use tailback_proto::units::Time;
 
 use super::bins::{Bins, FEW_BINS, FIRST_BIN, MAX_VALUES};
 use super::entity::{at_port, peer_name, Entity};
-use super::hosts::{AGENT, NIC};
+use super::hosts::{hears_delay, AGENT, DELAY, NIC};
 use super::items::{self, Items};
 use super::ports::{EGRESS, INGRESS, MARKS, PAUSED, PAUSING, REFUSED, SEND};
 use super::quantity::{Bin, Kind, Table};
@@ -112,7 +112,7 @@ pub(crate) struct Recorder {
     /// By entity: whether it is kept even where nothing ever happened.
     pub(super) always: Vec<bool>,
     pub(super) items: Option<Items>,
-    /// CNPs and NAKs, where each pair of hosts has its own.
+    /// CNPs, NAKs and delay probes, where each pair of hosts has its own.
     pub(super) pairs: PairLog,
     /// The node that is read next.
     node: usize,
@@ -175,6 +175,9 @@ impl Recorder {
             recorder.node = host;
             recorder.add(Entity::new(&host_plan.name, "host", &host_plan.name));
             recorder.read(&NIC, host);
+            if hears_delay(world, host) {
+                recorder.read(&DELAY, host);
+            }
             if has_cpu {
                 recorder.read(&CPU, host);
             }
@@ -327,36 +330,32 @@ impl Recorder {
 
     /// Gives out what was recorded. Queues that stayed empty are left out of the series.
     pub fn into_series(self, plan: &Plan, world: &World) -> (Series, Signals) {
-        let (bin, bins, values) = self.bins.into_columns();
-        let signals = signals(plan, world, (&self.columns, &values), &self.entities, (self.pairs, bin));
+        let (bin, bins, mut values) = self.bins.into_columns();
+        let read = || self.columns.iter().zip(values.chunks_exact(bins.max(1)));
+        let signals = signals(plan, world, read(), &self.entities, (self.pairs, bin));
         let mut used = self.always;
-        for (column, values) in self.columns.iter().zip(&values).filter(|(column, _)| column.keeps) {
+        for (column, values) in read().filter(|(column, _)| column.keeps) {
             used[column.entity as usize] |= values.iter().any(|&value| value > 0.0);
         }
-        let columns = self
-            .columns
-            .into_iter()
-            .zip(values)
-            .filter(|(column, _)| used[column.entity as usize])
-            .map(|(column, values)| (column.entity as usize, column.metric, values))
-            .collect();
+        let kept = Series::keep(self.columns.into_iter(), |one| used[one.entity as usize], bins, &mut values);
+        let names = kept.into_iter().map(|column| (column.entity as usize, column.metric)).collect();
         let detail = self.detail.text(self.chosen);
-        (Series { entities: self.entities, columns, bin, bins, detail }, signals)
+        (Series { entities: self.entities, names, values, bin, bins, detail }, signals)
     }
 }
 
 /// The log of signals, from columns and their bins.
-fn signals(
+fn signals<'a>(
     plan: &Plan,
     world: &World,
-    (columns, values): (&[Column], &[Vec<f64>]),
+    columns: impl Iterator<Item = (&'a Column, &'a [f64])>,
     entities: &[Entity],
     (pairs, bin): (PairLog, Time),
 ) -> Signals {
     let span = (bin, world.fabric.run.now);
     let by_pair = world.nics.pair_counts.is_kept();
     let mut found = Signals::default();
-    for (column, values) in columns.iter().zip(values) {
+    for (column, values) in columns {
         let Some(signal) = column.signal.filter(|signal| !(by_pair && signal.is_between_hosts())) else {
             continue;
         };

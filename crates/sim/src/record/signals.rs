@@ -25,18 +25,20 @@ pub enum Signal {
     Cnp,
     /// A negative acknowledgement.
     Nak,
+    /// A delay that an answer brings back.
+    DelayProbe,
     /// Byte queue limits stopped a transmit queue.
     BqlStop,
     /// A full ring stopped a transmit queue.
     RingStop,
 }
 
-use Signal::{BqlStop, CeMark, Cnp, Drop, Nak, PcieCreditStall, PfcPause, PfcXoff, RingStop};
+use Signal::{BqlStop, CeMark, Cnp, DelayProbe, Drop, Nak, PcieCreditStall, PfcPause, PfcXoff, RingStop};
 
 impl Signal {
     /// All of them.
-    pub const ALL: [Signal; 9] =
-        [CeMark, Drop, PfcPause, PfcXoff, PcieCreditStall, Cnp, Nak, BqlStop, RingStop];
+    pub const ALL: [Signal; 10] =
+        [CeMark, Drop, PfcPause, PfcXoff, PcieCreditStall, Cnp, Nak, DelayProbe, BqlStop, RingStop];
 
     /// As in the table.
     pub fn name(self) -> &'static str {
@@ -48,6 +50,7 @@ impl Signal {
             PcieCreditStall => "pcie-credit-stall",
             Cnp => "cnp",
             Nak => "nak",
+            DelayProbe => "delay-probe",
             BqlStop => "bql-stop",
             RingStop => "ring-stop",
         }
@@ -60,7 +63,7 @@ impl Signal {
 
     /// Whether end points tell each other.
     pub(super) fn is_between_hosts(self) -> bool {
-        matches!(self, Cnp | Nak)
+        matches!(self, Cnp | Nak | DelayProbe)
     }
 
     /// One line.
@@ -73,6 +76,7 @@ impl Signal {
             PcieCreditStall => "a write that waits for PCIe credits, inside of a host",
             Cnp => "CNPs sent, by the receiver to the sender; of more than 24 hosts and of the HPCC simulator's runs without the latter",
             Nak => "NAKs for a packet out of sequence, by the receiver to the sender; of the same without the former",
+            DelayProbe => "answers that brought the sender a delay which its controller acts on, long or short: ACKs of TIMELY and Swift, answers to probes of RHCC; by the receiver to the sender; of the same without the former",
             BqlStop => "byte queue limits stopped the transmit queue before a ring, inside of a node",
             RingStop => "a full ring stopped the transmit queue before it, inside of a node",
         }
@@ -85,7 +89,7 @@ impl Signal {
             CeMark | PfcXoff => (node, peer),
             PfcPause => (peer, node),
             Drop | Cnp => (node, String::new()),
-            Nak => (String::new(), node),
+            Nak | DelayProbe => (String::new(), node),
             PcieCreditStall | BqlStop | RingStop => (node.clone(), node),
         }
     }

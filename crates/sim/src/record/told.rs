@@ -1,10 +1,10 @@
-//! What the log of signals is made of besides the recorder's columns: CNPs and NAKs by pair of hosts, where these are few, and
-//! what only counters know, as of queues that a large fabric does not record.
+//! What the log of signals is made of besides the recorder's columns: CNPs, NAKs and delay probes by pair of hosts, where these are
+//! few, and what only counters know, as of queues that a large fabric does not record.
 
 use tailback_proto::units::Time;
 
 use super::entity::{at_port, Entity};
-use super::series::{egress_name, ingress_name};
+use super::series::{egress_name, ingress_name, send_queue_name};
 use super::signals::{Signal, Signals, Who};
 use super::{bridges, veth};
 use crate::fabric::{port_and_class, CLASSES};
@@ -19,7 +19,16 @@ pub(super) fn counted(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> 
     for at in 0..fabric.ports.len() * CLASSES {
         let (port, class) = port_and_class(at);
         let owner = fabric.ports[port].owner as usize;
-        if owner < world.nics.nics.len() || fabric.is_bridge(port) {
+        if fabric.is_bridge(port) {
+            continue;
+        }
+        if owner < world.nics.nics.len() {
+            // What its link lost of what it sent; what it had no room for has a column.
+            let lost = fabric.dropped[at][0];
+            if lost > 0 {
+                let name = send_queue_name(plan, owner, class);
+                found.push((Signal::Drop, at_port(plan, world, name, "send", port), lost));
+            }
             continue;
         }
         let egress: fn(&World, usize, u8) -> String = egress_name;
@@ -40,7 +49,7 @@ pub(super) fn counted(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> 
     found
 }
 
-/// CNPs and NAKs by bin and pair of hosts.
+/// CNPs, NAKs and delay probes by bin and pair of hosts.
 #[derive(Debug, Default)]
 pub(super) struct PairLog {
     /// Bin, pair, and how many.
@@ -82,6 +91,7 @@ impl PairLog {
             let signal = match signal {
                 EndSignal::Cnp => Signal::Cnp,
                 EndSignal::Nak => Signal::Nak,
+                EndSignal::DelayProbe => Signal::DelayProbe,
             };
             let name = |host: usize| plan.hosts[host].name.clone();
             let who = Who { queue: String::new(), signal, from: name(from), to: name(to) };

@@ -130,7 +130,7 @@ fn end_name(plan: &VethNetworkPlan, world: &World, end: usize) -> String {
     format!("{}-{}", name(end), name(end ^ 1))
 }
 
-fn row_name(plan: &VethNetworkPlan, world: &World, end: usize, row: Row) -> String {
+pub(super) fn row_name(plan: &VethNetworkPlan, world: &World, end: usize, row: Row) -> String {
     format!("{}/{}", end_name(plan, world, end), row.name())
 }
 

@@ -185,11 +185,26 @@ impl Simulation {
             Stop::Paused => {}
             Stop::Finished => self.world.fabric.run.finished = true,
             Stop::Ending => self.join(),
-            Stop::Stuck => {
+            Stop::Stuck if self.is_deadlocked() => {
                 self.join();
-                self.world.fabric.run.finished |= self.world.deadlocks.look(&self.world.fabric);
+                self.world.fabric.run.finished = true;
             }
+            Stop::Stuck => {} // they go on where they stand
         }
+    }
+
+    /// Whether there is a deadlock across parts, which have stopped to look.
+    fn is_deadlocked(&mut self) -> bool {
+        let World { deadlocks, fabric, .. } = &mut self.world;
+        let fabrics: Vec<&Fabric> =
+            std::iter::once(&*fabric).chain(self.others.0.iter().map(|other| &other.world.fabric)).collect();
+        let mut stuck: Vec<usize> = fabrics.iter().flat_map(|part| deadlocks.stuck(part)).collect();
+        stuck.sort_unstable();
+        let found = deadlocks.look_at(&stuck, |node| fabrics[fabric.cut.part_of(node as usize)]);
+        let now = fabric.run.now;
+        deadlocks.looked(now);
+        self.others.0.iter_mut().for_each(|other| other.world.deadlocks.looked(now));
+        found
     }
 
     /// Puts the parts together again.
@@ -357,6 +372,27 @@ mod tests {
         let (had, _) = simulation.use_threads(Some(threads));
         while !simulation.advance(step).done {}
         (text(&simulation.finish()), had)
+    }
+
+    /// A slow receiver has everybody wait for long, and longer than a look for deadlocks bears; there is none, and all cores
+    /// go on.
+    #[test]
+    fn a_look_that_finds_no_deadlock_leaves_it_cut() {
+        let mut plan = switches(&[(0, 5, 2), (2, 3, 2), (4, 1, 1)], 0.0, 1);
+        plan.nics[0].congestion = vec![Settings::None(Default::default())];
+        plan.links[5].rate = tailback_proto::units::Rate(10_000_000);
+        plan.run.duration = Time(60_000 * US);
+        let mut looks = 0;
+        for threads in [2, 3] {
+            let mut simulation = Simulation::new(plan.clone()).expect("the plan is possible");
+            assert_eq!(simulation.use_threads(Some(threads)).0, threads);
+            while !simulation.advance(u64::MAX >> 1).done {
+                looks += 1;
+                assert!(simulation.is_cut());
+            }
+            assert!(text(&simulation.finish()) == recorded(&plan, 1, 1 << 20).0);
+        }
+        assert!(looks > 2, "{looks}");
     }
 
     proptest! {

@@ -159,7 +159,7 @@ pub fn counter(recording: &Recording, host: &str, name: &str) -> u64 {
 pub fn mean(recording: &Recording, entity: &str, metric: &str, from: f64) -> f64 {
     let series = &recording.series;
     let of = |name: &str| series.entities.iter().position(|entity| entity == name);
-    let column = series.columns.iter().find(|column| Some(column.0) == of(entity) && column.1 == metric);
+    let column = series.columns().find(|column| Some(column.0) == of(entity) && column.1 == metric);
     let values = &column.unwrap_or_else(|| panic!("no {metric} of {entity}")).2;
     let values = &values[(values.len() as f64 * from) as usize..];
     values.iter().sum::<f64>() / values.len() as f64
@@ -169,7 +169,7 @@ pub fn mean(recording: &Recording, entity: &str, metric: &str, from: f64) -> f64
 pub fn most(recording: &Recording, entity: &str, metric: &str) -> f64 {
     let series = &recording.series;
     let of = series.entities.iter().position(|name| name == entity);
-    let column = series.columns.iter().find(|column| Some(column.0) == of && column.1 == metric);
+    let column = series.columns().find(|column| Some(column.0) == of && column.1 == metric);
     column.unwrap_or_else(|| panic!("no {metric} of {entity}")).2.iter().copied().fold(0.0, f64::max)
 }
 

@@ -8,45 +8,22 @@
 //! goes up a level when no sample was above the threshold for a while, and after each level waits as long again (assumption).
 //! While a level is being written the agent, a single thread, decides nothing (assumption).
 
-use crate::congestion::host::{
-    Ladder, LadderParameters, OccupancyMeter, CLOCKS, INTERVALS, LINES, MODULE, WAN,
-};
+use crate::congestion::host::{agent, Ladder, OccupancyMeter, LINES, MODULE, WAN};
 use crate::parameters::{FallingRates, DELAY, POSITIVE_RATE};
 use crate::units::{Rate, Time};
 
-crate::parameters! {
+agent! {
     /// RHCC's receiver: it takes memory bandwidth from its CPUs.
     pub struct ReceiverParameters {
-        /// Time between two readings of the counters.
-        sample_interval: Time = Time::from_us(1), in INTERVALS,
-            source "assumption: below a round trip; hostCC's module polls its registers without a pause";
-        /// Clock of the IIO in MHz: its counter grows by the occupancy at every cycle.
-        iio_clock_mhz: u32 = 500, in CLOCKS, source format!("{MODULE}: Intel Cascade Lake");
         /// I_thr in cache lines of 64 B. auto: what the link's rate keeps in the IIO at threshold_delay.
         iio_threshold: f64, or auto, in LINES,
             source "assumption: the paper names no value; by Little's law the same congestion as D_thr";
         /// Memory bandwidths that CPUs may have (Intel MBA), falling; the first is no limit.
         levels: FallingRates = [265_600, 212_000, 160_000, 120_000, 80_000].map(Rate::from_mbps).into(), in POSITIVE_RATE,
             source format!("{WAN}, section 3.2: 33.2, 26.5, 20, 15 and 10 GB/s");
-        /// Time to write a level, which then takes effect; nothing else is decided meanwhile.
-        write_time: Time = Time::from_us(20), in DELAY,
-            source "assumption: no source gives it; registers of other cores are written through interrupts to them";
         /// Time without congestion before the bandwidth goes up a level, and from there to the next level.
         raise_interval: Time = Time::from_us(150), in DELAY,
             source format!("assumption: the paper does not say when; {MODULE}: 150 us between two levels up");
-    }
-}
-
-impl ReceiverParameters {
-    /// The levels and how they are written.
-    pub fn ladder(&self) -> LadderParameters {
-        let ReceiverParameters { levels, write_time, raise_interval, .. } = *self;
-        LadderParameters { levels, write_time, raise_interval }
-    }
-
-    /// Cycles of the IIO in a second.
-    pub fn clock_hz(&self) -> u64 {
-        self.iio_clock_mhz as u64 * 1_000_000
     }
 }
 

@@ -11,6 +11,7 @@ impl World {
         let Some(acks) = &mut self.acks else { return };
         let qp = &mut self.send[flow as usize];
         let done = qp.done;
+        self.host_counters[qp.src as usize].delay_probes += acks.hears_delay() as u64;
         let ack = Ack { now_ns: self.now / 1000, seq, snd_nxt: qp.snd_nxt, marked };
         match acks.on_ack(flow, packet, &ack) {
             Some(rate) if acks.shifts_pacing() => self.change_rate(flow, rate),

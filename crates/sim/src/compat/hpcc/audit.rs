@@ -1,5 +1,7 @@
 //! The books: every queue and every switch holds what it says, and every data packet is somewhere.
 
+use tailback_proto::units::Time;
+
 use super::packet::Kind;
 use super::port::LANES;
 use super::world::World;
@@ -24,6 +26,12 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
         }
         if bytes(&lane.queue) != lane.egress as u64 {
             let text = format!("counts {} B but holds {} B", lane.egress, bytes(&lane.queue));
+            errors.push((world.egress_name(at / LANES, priority), text));
+        }
+        let waiting = lane.queue.iter(&world.packets).map(|packet| (packet.wire as u64, packet.came));
+        // The integral is in whole nanoseconds.
+        let now = Time(world.now / 1000 * 1000);
+        if let Some(text) = lane.law.judge(now, (lane.egress as u64, Time(lane.since)), waiting) {
             errors.push((world.egress_name(at / LANES, priority), text));
         }
         let (ingress, egress) = &mut held[port.owner as usize];

@@ -8,6 +8,7 @@ use super::plan::Flow;
 use super::qp::{RecvQp, SendQp};
 use super::routing::{murmur3, NIC_SEED};
 use super::world::{Event, Fct, World};
+use crate::littles_law::Came;
 
 /// First source port of a pair of hosts.
 const FIRST_SPORT: u16 = 10_000;
@@ -242,6 +243,8 @@ impl World {
             kind: Kind::Data,
             priority: qp.priority,
             flags: 0,
+            paused_priority: 0,
+            came: Came::default(),
         };
         qp.snd_nxt += payload;
         qp.furthest = qp.furthest.max(qp.snd_nxt);

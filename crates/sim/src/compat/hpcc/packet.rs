@@ -3,6 +3,7 @@
 use crate::engine::Linked;
 /// No packet, no path, no slot.
 pub(super) use crate::engine::NONE;
+use crate::littles_law::Came;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,12 +18,14 @@ pub(super) enum Kind {
 pub(super) const CE: u8 = 1;
 /// An ACK's CNP flag.
 pub(super) const CNP: u8 = 2;
+/// Of a PFC frame: it pauses. Else it resumes.
+pub(super) const PAUSE: u8 = 4;
 
 /// A packet, 28 B.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
     pub flow: u32,
-    /// First byte of the payload; expected byte of an ACK; 1 or 0 in a PFC frame that pauses or resumes.
+    /// Position in the flow's bytes: of data its first; of an ACK or NACK the one that is expected.
     pub seq: u32,
     /// The packet behind it in a list.
     pub next: u32,
@@ -31,11 +34,15 @@ pub(super) struct Packet {
     /// Place in the paths of the port that it leaves the next switch by.
     pub path: u32,
     pub wire: u16,
-    /// Bytes of payload; the priority that a PFC frame is about.
+    /// Bytes of payload.
     pub payload: u16,
     pub kind: Kind,
     pub priority: u8,
     pub flags: u8,
+    /// Of a PFC frame: the priority that it is about.
+    pub paused_priority: u8,
+    /// To the queue of a switch.
+    pub came: Came,
 }
 
 impl Linked for Packet {

@@ -1,6 +1,9 @@
 //! Ports with their queues, switches' buffers, hosts' NICs: the state, without what happens to it.
 
+use tailback_proto::units::Time;
+
 use crate::engine::{Fifo, Place};
+use crate::littles_law::{Came, LittlesLaw};
 
 /// Priorities of a port.
 pub(super) const LANES: usize = 8;
@@ -58,11 +61,13 @@ pub(super) struct Lane {
     pub max_egress: u32,
     /// Bytes times nanoseconds in this bin.
     pub byte_ns: u64,
+    /// Until when, a whole nanosecond.
     pub since: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
     /// Whether this port has paused its peer.
     pub pausing: bool,
+    pub law: LittlesLaw,
 }
 
 /// Counters of a lane that few packets change.
@@ -81,9 +86,18 @@ impl Lane {
     /// Adds up what stood in the queue until now.
     #[inline]
     pub fn integrate(&mut self, now: u64) {
-        self.byte_ns += self.egress as u64 * ((now - self.since) / 1000);
-        self.since = now;
+        let ns = (now - self.since) / 1000;
+        self.byte_ns += self.egress as u64 * ns;
+        let since = self.since + ns * 1000;
+        self.law.held(self.egress as u64, Time(self.since), Time(since));
+        self.since = since;
     }
+}
+
+/// A packet comes to a queue now, as the queue's integral has it: in whole nanoseconds.
+#[inline(always)]
+pub(super) fn comes(now: u64) -> Came {
+    Came::at(Time(now / 1000 * 1000))
 }
 
 /// What a port was told about one priority.
@@ -136,6 +150,7 @@ pub(super) struct HostCounters {
     pub cnp_handled: u64,
     pub out_of_sequence: u64,
     pub packet_seq_err: u64,
+    pub delay_probes: u64,
     pub duplicate: u64,
     pub timeouts: u64,
 }

@@ -138,12 +138,12 @@ fn counted_signals(world: &World) -> impl Iterator<Item = (Signal, Entity, u64)>
         [
             (Signal::CeMark, queue(egress.clone()), lane.marked),
             (Signal::PfcPause, queue(egress), world.heard[at].paused_until(world.now)),
-            (Signal::Drop, queue(world.ingress_name(port, priority)), lane.dropped),
+            (Signal::Drop, queue(world.ingress_name(port, priority)), lane.dropped + lane.lost),
         ]
     };
     let told = |at: &usize| {
         let lane = &world.lane_counters[*at];
-        lane.marked + lane.dropped + world.heard[*at].paused_until(world.now) > 0
+        lane.marked + lane.dropped + lane.lost + world.heard[*at].paused_until(world.now) > 0
     };
     (0..world.lane_counters.len()).filter(told).flat_map(at_lane)
 }

@@ -4,6 +4,7 @@
 
 use tailback_proto::units::Time;
 
+use super::cc::AckControl;
 use super::port::LANES;
 use super::world::World;
 use crate::record::bins::{Bins, FEW_BINS, FIRST_BIN, MAX_VALUES};
@@ -18,6 +19,7 @@ enum Source {
     GoodputRx(usize),
     WireTx(usize),
     PacketSeqErr(usize),
+    DelayProbes(usize),
     OutOfSequence(usize),
     LocalAckTimeoutErr(usize),
     CnpSent(usize),
@@ -38,6 +40,7 @@ impl Source {
             Source::PausedShare(_) => Some(Signal::PfcPause),
             Source::CnpSent(_) => Some(Signal::Cnp),
             Source::PacketSeqErr(_) => Some(Signal::Nak),
+            Source::DelayProbes(_) => Some(Signal::DelayProbe),
             _ => None,
         }
     }
@@ -110,6 +113,10 @@ impl Recorder {
                     (CnpHandled(host), Kind::Count, "rp_cnp_handled"),
                 ],
             );
+            if world.acks.as_ref().is_some_and(AckControl::hears_delay) {
+                let entity = self.entities.len() - 1;
+                self.add_to(entity, (DelayProbes(host), Kind::Count, "delay_probes"));
+            }
             // Of several NICs the first: the series has one value for a host.
             if let Some(port) = world.first_port(node) {
                 let peer = world.ports[port].peer as usize;
@@ -184,25 +191,27 @@ impl Recorder {
         if self.bins.span(Time(world.now)) > Time::ZERO {
             self.close_bin(world);
         }
-        let (bin, bins, values) = self.bins.into_columns();
+        let (bin, bins, mut values) = self.bins.into_columns();
+        let read = || self.columns.iter().zip(values.chunks_exact(bins.max(1)));
         let mut signals = Signals::default();
-        for (column, values) in self.columns.iter().zip(&values) {
+        for (column, values) in read() {
             if let Some(signal) = column.source.signal() {
                 let who = || Who::at(signal, &self.entities[column.entity]);
                 signals.add_column(who, column.kind, values, (bin, Time(world.now - world.origin)));
             }
         }
         let mut used = vec![false; self.entities.len()];
-        for (column, values) in self.columns.iter().zip(&values) {
+        for (column, values) in read() {
             used[column.entity] |= match column.source {
                 Source::GoodputTx(_) | Source::QpRate(_) => true,
                 Source::QueueMax(_) | Source::PausedShare(_) => values.iter().any(|&value| value > 0.0),
                 _ => false,
             };
         }
-        let columns = self.columns.iter().zip(values).filter(|(column, _)| used[column.entity]);
+        let kept = Series::keep(self.columns.into_iter(), |column| used[column.entity], bins, &mut values);
         let series = Series {
-            columns: columns.map(|(column, values)| (column.entity, column.metric.into(), values)).collect(),
+            names: kept.into_iter().map(|column| (column.entity, column.metric.into())).collect(),
+            values,
             entities: self.entities,
             bin,
             bins,
@@ -220,6 +229,7 @@ fn read(world: &mut World, column: &mut Column, span: Time) -> f64 {
         GoodputRx(host) => world.host_counters[host].goodput_rx,
         WireTx(port) => world.ports[port].tx_bytes,
         PacketSeqErr(host) => world.host_counters[host].packet_seq_err,
+        DelayProbes(host) => world.host_counters[host].delay_probes,
         OutOfSequence(host) => world.host_counters[host].out_of_sequence,
         LocalAckTimeoutErr(host) => world.host_counters[host].timeouts,
         CnpSent(host) => world.host_counters[host].cnp_sent,

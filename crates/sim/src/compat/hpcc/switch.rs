@@ -1,8 +1,10 @@
 //! Switches: shared buffer, PFC, ECN, ECMP.
 
+use tailback_proto::units::Time;
+
 use super::cc::Leaving;
-use super::packet::{Kind, Packet, CE, NONE};
-use super::port::LANES;
+use super::packet::{Kind, Packet, CE, NONE, PAUSE};
+use super::port::{comes, LANES};
 use super::routing::murmur3;
 use super::world::{World, RESERVE_BYTES};
 
@@ -86,6 +88,7 @@ impl World {
         let p = &mut self.ports[port as usize];
         p.waiting |= 1 << priority;
         p.queued = p.queued.wrapping_add(wire as u32);
+        self.packets[packet].came = comes(self.now);
         self.lanes[port as usize * LANES + priority as usize].queue.push(&mut self.packets, packet);
         self.transmit(port);
     }
@@ -97,15 +100,17 @@ impl World {
         self.heard[port as usize * LANES + priority as usize].sent += 1;
         let frame = self.packets.add(Packet {
             flow: NONE,
-            seq: (pause && self.plan.pause_time_us > 0) as u32,
+            seq: 0,
             next: NONE,
             ingress: NONE,
             path: 0,
             wire: self.plan.variant.pfc_bytes() as u16,
-            payload: priority as u16,
+            payload: 0,
             kind: Kind::Pfc,
             priority: 0,
-            flags: 0,
+            flags: if pause && self.plan.pause_time_us > 0 { PAUSE } else { 0 },
+            paused_priority: priority,
+            came: comes(self.now),
         });
         self.enqueue(port, frame);
     }
@@ -182,6 +187,7 @@ impl World {
         let marks = self.plan.ecn.enabled && !switch.inner;
         let queue = &mut self.lanes[to];
         queue.integrate(self.now);
+        queue.law.left(size as u64, self.packets[packet].came, Time(queue.since));
         queue.egress = queue.egress.wrapping_sub(size);
         let left = queue.egress;
         if marks && self.should_mark(port, left) {

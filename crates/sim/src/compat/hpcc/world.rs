@@ -5,7 +5,7 @@ use tailback_proto::units::Time;
 use super::cc::{dcqcn, AckControl};
 use super::clock::{serialization, Rounding};
 use super::hash_order::HashOrder;
-use super::packet::{Kind, Packet, NONE};
+use super::packet::{Kind, Packet, NONE, PAUSE};
 use super::plan::{Cc, Flow, HpccPlan, Link};
 use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES};
 use super::qp::{RecvQp, SendQp};
@@ -504,9 +504,9 @@ impl World {
 
     /// A PFC frame acts when it is here in full; a packet under way is not stopped.
     fn on_pfc(&mut self, port: u32, packet: u32) {
-        let Packet { seq, payload: priority, .. } = self.packets[packet];
+        let Packet { flags, paused_priority: priority, .. } = self.packets[packet];
         self.packets.remove(packet);
-        let pause = seq != 0;
+        let pause = flags & PAUSE != 0;
         let p = &mut self.ports[port as usize];
         self.pfc.push(PfcEvent {
             t_ns: self.now / 1000,

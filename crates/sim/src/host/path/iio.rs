@@ -26,6 +26,11 @@ pub(crate) struct Residence {
     /// Largest occupancy from the last sample to `seen_to`.
     max_bytes: u64,
     seen_to: Time,
+    /// What was there over time until `seen_to`, byte-ps, and how many bursts have come: for the books.
+    #[cfg(debug_assertions)]
+    held: f64,
+    #[cfg(debug_assertions)]
+    came: u64,
 }
 
 impl Default for Residence {
@@ -36,6 +41,10 @@ impl Default for Residence {
             passed_bytes: 0,
             max_bytes: 0,
             seen_to: Time::ZERO,
+            #[cfg(debug_assertions)]
+            held: 0.0,
+            #[cfg(debug_assertions)]
+            came: 0,
         }
     }
 }
@@ -75,6 +84,10 @@ impl Residence {
         self.booked += bytes as u128 * residence as u128 / 2;
         self.passed_bytes += bytes;
         self.bursts.push_back(Burst { bytes, arrival, end });
+        #[cfg(debug_assertions)]
+        {
+            self.came += 1;
+        }
     }
 
     /// Largest occupancy since the last sample. What is to come counts when it has come: a burst may be booked long before.
@@ -96,7 +109,46 @@ impl Residence {
                 }
             }
         }
+        #[cfg(debug_assertions)]
+        {
+            self.held += self.integral(self.seen_to, now);
+        }
         (self.max_bytes, self.seen_to) = (most, now);
+    }
+
+    /// What is there over time from one instant to another, byte-ps, as it is found there: between the instants at which a
+    /// burst begins or ends to come or to leave it grows and falls evenly.
+    #[cfg(debug_assertions)]
+    fn integral(&self, from: Time, to: Time) -> f64 {
+        let share = |span: (Time, Time), at: f64| {
+            let (begin, end) = (span.0 .0 as f64, span.1 .0 as f64);
+            if at >= end {
+                1.0
+            } else {
+                ((at - begin) / (end - begin)).max(0.0)
+            }
+        };
+        let found = |at: f64| -> f64 {
+            let held = |burst: &Burst| burst.bytes as f64 * (share(burst.arrival, at) - share(burst.end, at));
+            self.bursts.iter().map(held).sum()
+        };
+        let ends = self.bursts.iter().flat_map(|b| [b.arrival.0, b.arrival.1, b.end.0, b.end.1]);
+        let mut at: Vec<Time> = ends.filter(|&at| from < at && at < to).chain([from, to]).collect();
+        at.sort_unstable();
+        at.windows(2)
+            .map(|at| (at[1] - at[0]).0 as f64 * found((at[0].0 as f64 + at[1].0 as f64) / 2.0))
+            .sum()
+    }
+
+    /// Little's law: what was found there over time is each burst's bytes times its own stay, of which whole byte-ps are
+    /// booked. What is wrong, if they differ.
+    #[cfg(debug_assertions)]
+    pub fn judge(&self, now: Time) -> Option<String> {
+        let (held, waited) = (self.held + self.integral(self.seen_to, now), self.byte_time(now) as f64);
+        // Of bursts that stay, the mean until now is in whole picoseconds.
+        let stay = self.bursts.iter().map(|burst| burst.bytes as f64).sum::<f64>();
+        let differ = (held - waited).abs() > waited * 1e-9 + 2.0 * self.came as f64 + stay;
+        differ.then(|| format!("held {held:e} byte-ps, and its bursts stayed for {waited:e}"))
     }
 
     /// Bytes in the buffer at an instant that is not before the last packet's beginning.
@@ -143,6 +195,23 @@ mod tests {
         assert_eq!(iio.take_max(ns(90)), 1400);
         assert_eq!(iio.take_max(ns(120)), 1500);
         assert_eq!(iio.take_max(ns(130)), 800);
+    }
+
+    /// Bursts that stay are judged, too, and a stay that is booked a picosecond longer for each byte is noticed.
+    #[test]
+    #[cfg(debug_assertions)]
+    fn what_was_found_there_is_what_stayed() {
+        let mut iio = Residence::default();
+        let ns = Time::from_ns;
+        for at in 0..100 {
+            let to = 10 * at + 7 * (at % 3);
+            iio.pass(ns(10 * at), 1000 + at, (ns(10 * at), ns(to)), (ns(to + 90), ns(to + 90 + at % 5)));
+            assert_eq!(iio.judge(ns(10 * at + 5)), None);
+        }
+        iio.take_max(ns(1050));
+        assert_eq!(iio.judge(ns(1060)), None);
+        iio.booked += 100 * 1050;
+        assert!(iio.judge(ns(1060)).is_some());
     }
 
     #[test]

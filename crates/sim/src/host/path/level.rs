@@ -3,6 +3,7 @@
 use tailback_proto::units::Time;
 
 use crate::fabric::port::ticks_between;
+use crate::littles_law::LittlesLaw;
 
 /// Bytes that wait somewhere, over time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,13 +12,15 @@ pub(crate) struct Level {
     pub max_bytes: u64,
     /// Integral since the last sample, byte-[`TICK`](crate::fabric::port::TICK)s.
     pub byte_ticks: u64,
-    changed_at: Time,
+    pub changed_at: Time,
+    pub law: LittlesLaw,
 }
 
 impl Level {
     /// Brings the integral up to `now`.
     pub fn integrate(&mut self, now: Time) {
         self.byte_ticks += self.bytes * ticks_between(self.changed_at, now);
+        self.law.held(self.bytes, self.changed_at, now);
         self.changed_at = now;
     }
 

@@ -204,7 +204,7 @@ impl HostPath {
 /// What a packet brings for memory, if the transport takes it.
 pub(crate) fn payload_of(packet: &Packet) -> u64 {
     match packet.kind {
-        Kind::Data => packet.payload_bytes as u64,
+        Kind::Data => packet.payload_bytes() as u64,
         Kind::Probe => LINE_BYTES, // its timestamp
         _ => 0,
     }

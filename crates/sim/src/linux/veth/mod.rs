@@ -26,6 +26,7 @@ use tailback_proto::units::Time;
 
 use crate::engine::Stream;
 use crate::host::gauge::Gauge;
+use crate::littles_law::Came;
 use crate::plan::VethPlan;
 use settings::{Kernel, VethBql};
 
@@ -53,6 +54,8 @@ pub(crate) struct Datagram {
     /// Bytes it occupies in its socket's buffer; 0 once the receiver has it.
     charged: u32,
     next_free: u32,
+    /// To the ring, then to the list.
+    came: Came,
 }
 
 /// All packets between namespaces. Freed places are used again.
@@ -102,6 +105,12 @@ impl Occupancy {
     fn add(&mut self, now: Time, packets: i64, bytes: i64) {
         self.packets.change(now, packets);
         self.bytes.change(now, bytes);
+    }
+
+    /// A packet of so many bytes is no longer in it.
+    fn left(&mut self, now: Time, bytes: u32, came: Came) {
+        self.packets.law.left(1, came, now);
+        self.bytes.law.left(bytes as u64, came, now);
     }
 }
 
@@ -255,6 +264,22 @@ impl Veths {
         packets.map(|index| self.packets.packets[index as usize].bytes as u64).sum()
     }
 
+    /// Bytes of packets in a ring or a list, by index, and since when each is there.
+    pub fn waits<'a>(
+        &'a self,
+        packets: impl Iterator<Item = u32> + 'a,
+    ) -> impl Iterator<Item = (u64, Came)> + 'a {
+        packets
+            .map(|index| &self.packets.packets[index as usize])
+            .map(|packet| (packet.bytes as u64, packet.came))
+    }
+
+    /// Packets taken by a poll that the stack has not seen yet.
+    pub fn in_list(&self, end: usize) -> impl Iterator<Item = u32> + '_ {
+        let poll = &self.ends[end].poll;
+        poll.list[poll.at..].iter().copied()
+    }
+
     /// Bytes that a flood's packets occupy in its socket's buffer.
     pub fn charged_bytes(&self, flood: u32) -> u64 {
         let packets = &self.packets.packets;
@@ -270,9 +295,7 @@ impl Veths {
 
     /// Packets and bytes taken by a poll that the stack has not seen yet.
     pub fn held(&self, end: usize) -> (u64, u64) {
-        let poll = &self.ends[end].poll;
-        let left = &poll.list[poll.at..];
-        (left.len() as u64, self.bytes_of(left.iter().copied()))
+        (self.in_list(end).count() as u64, self.bytes_of(self.in_list(end)))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::engine::uniform;
 use crate::fabric::Fabric;
 use crate::linux::core::{Unit, NAPI_WEIGHT};
 use crate::linux::Linux;
+use crate::littles_law::Came;
 
 impl Linux {
     /// Schedules the poll of an end's ring after `core` sent to it (`__veth_xdp_flush`).
@@ -86,9 +87,12 @@ impl Linux {
         let e = &mut veths.ends[end as usize];
         if !e.poll.in_stack {
             let packet = e.queue.take().expect("a unit was begun for it");
-            let bytes = veths.packets.packets[packet as usize].bytes as i64;
+            let p = &mut veths.packets.packets[packet as usize];
+            let bytes = p.bytes as i64;
             e.in_ring.add(now, -1, -bytes);
+            e.in_ring.left(now, p.bytes, p.came);
             e.in_list.add(now, 1, bytes);
+            p.came = Came::at(now);
             e.poll.used += 1;
             e.poll.list.push(packet);
             if e.poll.list.len() >= batch {
@@ -144,10 +148,11 @@ impl Linux {
     fn veth_deliver(&mut self, fabric: &mut Fabric, core: u32, end: u32, packet: u32) {
         let now = fabric.run.now;
         let veths = &mut self.veths;
-        let Datagram { kind, sequence, bytes, .. } = veths.packets.packets[packet as usize];
+        let Datagram { kind, sequence, bytes, came, .. } = veths.packets.packets[packet as usize];
         veths.packets.remove(packet);
         let e = &mut veths.ends[end as usize];
         e.in_list.add(now, -1, -(bytes as i64));
+        e.in_list.left(now, bytes, came);
         e.tally.delivered += 1;
         e.tally.delivered_bytes += bytes as u64;
         let receiver = veths.ends[end as usize ^ 1].namespace as usize;

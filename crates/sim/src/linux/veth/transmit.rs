@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::fabric::Fabric;
 use crate::linux::core::Unit;
 use crate::linux::Linux;
+use crate::littles_law::Came;
 
 /// Hash of the flow that a packet belongs to, well mixed as `skb_get_hash` is.
 fn flow_hash(kind: Kind) -> u32 {
@@ -44,7 +45,8 @@ impl Linux {
             }
             _ => 0,
         };
-        let packet = Datagram { kind, sequence, bytes, charged, next_free: NONE };
+        let came = Came::at(fabric.run.now);
+        let packet = Datagram { kind, sequence, bytes, charged, next_free: NONE, came };
         skb.packet = self.veths.packets.add(packet);
         let now = fabric.run.now;
         let e = &mut self.veths.ends[end as usize];
@@ -84,7 +86,14 @@ impl Linux {
         self.veths.drops = drops;
         self.veth_free_drops(fabric, end);
         match next {
-            Some((skb, _)) => self.veth_xmit(fabric, core, end, skb),
+            Some((skb, _)) => {
+                let taken = self.veth_xmit(fabric, core, end, skb);
+                if taken {
+                    let waiting = &mut self.veths.ends[end as usize].waiting;
+                    waiting.left(now, skb.bytes, Came::at(skb.enqueued));
+                }
+                taken
+            }
             None => {
                 self.veth_arm_shaper(fabric, core, end);
                 false
@@ -121,6 +130,7 @@ impl Linux {
         match e.queue.transmit(skb.packet, skb.bytes, now) {
             Transmit::Queued => {
                 e.in_ring.add(now, 1, skb.bytes as i64);
+                self.veths.packets.packets[skb.packet as usize].came = Came::at(now);
                 self.veths.hops += 1;
                 self.veth_schedule_poll(fabric, core, end);
                 true
@@ -151,7 +161,8 @@ impl Linux {
         let now = fabric.run.now;
         for _ in 0..count {
             let kind = Kind::Frame(source);
-            let packet = Datagram { kind, sequence: 0, bytes, charged: 0, next_free: NONE };
+            let came = Came::at(now);
+            let packet = Datagram { kind, sequence: 0, bytes, charged: 0, next_free: NONE, came };
             let index = self.veths.packets.add(packet);
             let e = &mut self.veths.ends[end as usize];
             e.tally.offered += 1;
@@ -204,7 +215,9 @@ impl Linux {
     /// Frees what the qdisc dropped.
     fn veth_free_drops(&mut self, fabric: &mut Fabric, end: u32) {
         while let Some((skb, _)) = self.veths.drops.pop() {
-            self.veths.ends[end as usize].tally.qdisc_drops += 1;
+            let e = &mut self.veths.ends[end as usize];
+            e.tally.qdisc_drops += 1;
+            e.waiting.left(fabric.run.now, skb.bytes, Came::at(skb.enqueued));
             self.veth_drop(fabric, end, skb.packet);
         }
     }

@@ -121,6 +121,11 @@ impl AckControl {
         matches!(self, AckControl::Hpcc(_) | AckControl::Pint(_))
     }
 
+    /// Whether delays are what flows act on.
+    pub fn hears_delay(&self) -> bool {
+        matches!(self, AckControl::Timely(_))
+    }
+
     /// Whether a new rate counts from the packet sent last on, and not only from the next one.
     pub fn shifts_pacing(&self) -> bool {
         self.uses_switches()
