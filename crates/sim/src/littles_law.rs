@@ -65,16 +65,17 @@ impl LittlesLaw {
 
     /// At the end of a run, where the queue is so `long` since an instant, and these packets wait in it: what is wrong.
     pub fn judge(
-        mut self,
+        self,
         _now: Time,
         (_long, _since): (u64, Time),
         _waiting: impl IntoIterator<Item = (u64, Came)>,
     ) -> Option<String> {
         #[cfg(debug_assertions)]
         {
-            self.held(_long, _since, _now);
-            _waiting.into_iter().for_each(|(length, came)| self.left(length, came, _now));
-            let LittlesLaw { held, waited } = self;
+            let mut law = self;
+            law.held(_long, _since, _now);
+            _waiting.into_iter().for_each(|(length, came)| law.left(length, came, _now));
+            let LittlesLaw { held, waited } = law;
             if held != waited {
                 return Some(format!("was {held} long, times ticks, and its packets waited for {waited}"));
             }

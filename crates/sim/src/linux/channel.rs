@@ -115,6 +115,7 @@ impl TxQueue {
     }
 
     /// The same by packet, and since when.
+    #[cfg(debug_assertions)]
     pub fn waits(&self) -> impl Iterator<Item = (u64, Came)> + '_ {
         self.sent.iter().map(|&(_, bytes, came)| (bytes as u64, came))
     }

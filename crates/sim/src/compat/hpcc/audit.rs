@@ -62,3 +62,32 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
     }
     (Conservation { checked_queues, data_packets: packets, ok: errors.is_empty() }, errors)
 }
+
+#[cfg(test)]
+#[cfg(debug_assertions)]
+mod tests {
+    use super::super::plan::{Flow, Link};
+    use super::super::routing::tests::network;
+    use super::super::HpccSimulation;
+    use super::*;
+    use crate::littles_law::Came;
+
+    /// Two hosts send to a third through a switch. In the middle of it a wait of a byte that is a nanosecond longer is noticed.
+    #[test]
+    fn queues_obey_littles_law() {
+        let links = [0, 1, 2].map(|host| Link(host, 3, 100_000_000_000, 1000, 0.0));
+        let mut plan = network(4, vec![3], links.to_vec());
+        plan.flows = vec![Flow(0, 2, 3, 100, 1_000_000, 0), Flow(1, 2, 3, 101, 1_000_000, 0)];
+        plan.stop_ns = 1_000_000;
+        let mut simulation = HpccSimulation::new(&plan).expect("it is possible");
+        simulation.advance(3_000);
+        let world = &mut simulation.world;
+        assert_eq!(audit(world).1, []);
+        let at = world.lanes.iter().rposition(|lane| lane.egress > 0).expect("a queue stands");
+        let now = Time(world.now);
+        world.lanes[at].law.left(1, Came::at(now - Time(1000)), now);
+        let name = world.egress_name(at / LANES, (at % LANES) as u8);
+        let found: Vec<String> = audit(world).1.into_iter().map(|(place, _)| place).collect();
+        assert_eq!(found, [name]);
+    }
+}

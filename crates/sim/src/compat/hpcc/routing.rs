@@ -357,4 +357,4 @@ pub(super) fn murmur3(key: [u32; 3], seed: u32) -> u32 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -265,6 +265,7 @@ impl Veths {
     }
 
     /// Bytes of packets in a ring or a list, by index, and since when each is there.
+    #[cfg(debug_assertions)]
     pub fn waits<'a>(
         &'a self,
         packets: impl Iterator<Item = u32> + 'a,

@@ -9,7 +9,7 @@ use super::{Pair, Routes};
 const PAYLOAD_BYTES: u32 = 1000;
 
 /// A plan of nothing but a network.
-fn network(nodes: u32, switches: Vec<u32>, links: Vec<Link>) -> HpccPlan {
+pub(in super::super) fn network(nodes: u32, switches: Vec<u32>, links: Vec<Link>) -> HpccPlan {
     let json = serde_json::json!({
         "name": "network", "seed": 1, "nodes": nodes, "switches": switches, "links": links, "flows": [],
         "stop_ns": 1, "payload_bytes": PAYLOAD_BYTES, "telemetry_bytes": 0, "cc": {"kind": "none"},
