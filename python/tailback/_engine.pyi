@@ -245,7 +245,7 @@ class Live:
     def now_ps(self) -> int:
         """Its time."""
     def told(self, series: bool) -> str:
-        """What it has done, as JSON."""
+        """What it has done, as JSON. ControllerError."""
     @staticmethod
     def memory(number: int) -> tuple[int, int]:
         """Number of a host's queue pair by its order, which is its memory's key, too, and the address."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
@@ -18,7 +18,7 @@ from tailback.plan import make_plan, packed_plan
 from tailback.scenario import Problem, Scenario, ScenarioError, Source, load
 
 if TYPE_CHECKING:
-    from tailback._engine import ControllerError, Progress, Simulation
+    from tailback._engine import Progress, Simulation
     from tailback.results import Result
 
 Recorded = TypeVar("Recorded", covariant=True)
@@ -104,13 +104,12 @@ def run_checked(
         ScenarioError, Interrupted, OSError: as `run`.
     """
     # Arrow takes a while to load, and reading a scenario does not need it.
-    from tailback._engine import ControllerError
     from tailback.results import Result
 
-    plan, own = make_plan(checked), checked.own_controllers
-    try:
+    plan = make_plan(checked)
+    with own_controllers(checked):
         return carry_out(
-            _simulation(*packed_plan(plan), list(own.values())),
+            _simulation(*packed_plan(plan), list(checked.own_controllers.values())),
             lambda recording, took: Result.from_recording(checked, plan, recording, *took),
             out,
             progress,
@@ -118,14 +117,18 @@ def run_checked(
             capture,
             threads,
         )
+
+
+@contextmanager
+def own_controllers(scenario: Scenario) -> Iterator[None]:
+    """Where controllers in Python are called: one that fails is a ScenarioError."""
+    from tailback._engine import ControllerError
+
+    try:
+        yield
     except ControllerError as error:
-        raise failed_controller(checked, error) from error.__cause__
-
-
-def failed_controller(scenario: Scenario, error: ControllerError) -> ScenarioError:
-    """What to raise where a controller in Python failed."""
-    place, text = failure(error, scenario.own_controllers[error.args[0]].kind)
-    return ScenarioError([Problem(place, (), text)])
+        place, text = failure(error, scenario.own_controllers[error.args[0]].kind)
+        raise ScenarioError([Problem(place, (), text)]) from error.__cause__
 
 
 class Engine(Protocol[Recorded]):

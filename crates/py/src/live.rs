@@ -62,9 +62,11 @@ impl Live {
         (qpn, memory_of(qpn))
     }
 
-    /// What it has done, as JSON; `series`: with its time series.
-    fn told(&self, series: bool) -> PyResult<String> {
-        serde_json::to_string(&self.0.told(series))
-            .map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    /// What it has done, as JSON; `series`: with its time series. ControllerError: one failed when its rate was looked at.
+    fn told(&self, py: Python<'_>, series: bool) -> PyResult<String> {
+        let told = serde_json::to_string(&self.0.told(series))
+            .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        controllers::raise(py, &self.1)?;
+        Ok(told)
     }
 }

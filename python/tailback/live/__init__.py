@@ -15,7 +15,7 @@ from tailback.live.plan import live_plan
 from tailback.live.recording import recording
 from tailback.live.remote import remote
 from tailback.plan import make_plan
-from tailback.running import failed_controller
+from tailback.running import own_controllers
 from tailback.scenario import Problem, Scenario, ScenarioError
 
 if TYPE_CHECKING:
@@ -70,16 +70,15 @@ def run(
     if scenario.veth is not None:
         return _on_kernel(scenario, folder, interfaces, capture, report, progress)
     try:
-        from tailback._engine import ControllerError, Live
+        from tailback._engine import Live
     except ImportError:
         text = "found another system, expected Linux: packet sockets are its own"
         raise ScenarioError([Problem("tailback live", (), text)]) from None
     plan, live = make_plan(scenario), live_plan(scenario, slowdown, interfaces)
-    with remote(perftest, live, Live.memory) if perftest else nullcontext() as far:
+    far_end = remote(perftest, live, Live.memory) if perftest else nullcontext()
+    with far_end as far, own_controllers(scenario):
         try:
             engine = Live(json.dumps(live), list(scenario.own_controllers.values()))
-        except ControllerError as error:
-            raise failed_controller(scenario, error) from error.__cause__
         except OSError as error:
             found = (error.strerror or str(error)).lower()
             problem = Problem(str(error.filename), (), f"found {found}, {REFUSED}")
@@ -98,8 +97,6 @@ def run(
             while not over and not seen:
                 try:
                     over = engine.run(STEP_MS) or (far is not None and far.over)
-                except ControllerError as error:
-                    raise failed_controller(scenario, error) from error.__cause__
                 except OSError as error:
                     gone = f"{error.filename}: {(error.strerror or str(error)).lower()}"
                     break
