@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use tailback_proto::congestion::dcqcn::*;
+use tailback_proto::congestion::notification_point::NotificationPoint;
 use tailback_proto::congestion::{Controller, Uses};
 use tailback_proto::units::{Rate, Time};
 

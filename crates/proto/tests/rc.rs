@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::congestion::notification_point::NotificationPoint;
 use tailback_proto::transport::rc::*;
 use tailback_proto::units::Time;
 

@@ -3,8 +3,8 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use super::dcqcn::CnpInterval;
 use super::external::ExternalControl;
+use super::notification_point::CnpInterval;
 use super::parameters::{Declared, Parameter, Profile, Refused};
 use super::*;
 use crate::units::Time;

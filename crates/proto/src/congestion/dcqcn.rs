@@ -1,4 +1,4 @@
-//! DCQCN as ConnectX NICs ship it: notification point and reaction point.
+//! DCQCN as ConnectX NICs ship it: the reaction point. What CNPs answer is in [`super::notification_point`].
 //!
 //! Sources: Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015 (the algorithm, section
 //! 3.1 and figure 7); NVIDIA, "DCQCN CC Parameters" (the parameters under their mlnx names and their defaults).
@@ -11,10 +11,11 @@
 //! Leaves out: the NIC's fixed-point arithmetic (alpha is a fraction of 2^10 there, an `f64` here), and the limit on
 //! how many flows its hardware can limit at once.
 
+use super::notification_point::CnpInterval;
 use super::parameters::{Declared, Plain, Profile, Refused};
 use super::{Controller, Link, Merged, Signal, Uses};
+use crate::parameters;
 use crate::units::{Rate, Time};
-use crate::{choice, parameters};
 
 const NVIDIA: &str = "NVIDIA \"DCQCN CC Parameters\", defaults";
 
@@ -165,18 +166,6 @@ const PROFILES: &[Profile] = &[
         per_25_gbps: &["rpg_ai_rate", "rpg_hai_rate"],
     },
 ];
-
-choice! {
-    /// What the least time between two CNPs holds for.
-    pub enum CnpInterval {
-        /// Each queue pair.
-        Qp = "qp",
-        /// All queue pairs whose CNPs go to one host together.
-        Destination = "destination",
-        /// All queue pairs of a port together.
-        Port = "port",
-    }
-}
 
 /// The NIC's rate registers count in Mb/s: a limiter within one step of the highest rate has reached it.
 pub const RATE_STEP_BPS: f64 = 1e6;
@@ -511,22 +500,5 @@ impl ReactionPoint {
         if p.release_at_max && self.cut_at == Time::NEVER && p.max_rate - self.rate < RATE_STEP_BPS {
             *self = ReactionPoint::new(p);
         }
-    }
-}
-
-/// The receiver's side of DCQCN: turns CE marks into CNPs, never two closer than the minimum interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NotificationPoint {
-    next_at: Time,
-}
-
-impl NotificationPoint {
-    /// A packet with a CE mark arrived. Returns whether to send a CNP.
-    pub fn on_ecn_marked(&mut self, now: Time, min_time_between_cnps: Time) -> bool {
-        if now < self.next_at {
-            return false;
-        }
-        self.next_at = now + min_time_between_cnps;
-        true
     }
 }

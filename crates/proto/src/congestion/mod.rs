@@ -31,6 +31,7 @@ pub mod host;
 pub mod hostcc;
 pub mod hpcc;
 pub mod line_rate;
+pub mod notification_point;
 pub use crate::parameters;
 pub mod rhcc;
 pub mod swift;

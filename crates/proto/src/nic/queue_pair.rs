@@ -8,7 +8,7 @@ use super::send_queue::{Answered, SendQueue};
 use super::work::{Event, Failure, ReceiveRequest, SendRequest, Status};
 use super::{Common, Connection, Counters, NicSettings, Payload, Shown, Standing, Transmit};
 use crate::congestion::builtin::Congestion;
-use crate::congestion::dcqcn::NotificationPoint;
+use crate::congestion::notification_point::NotificationPoint;
 use crate::transport::rc::Timeout;
 use crate::units::Time;
 use crate::wire::cnp::cnp;

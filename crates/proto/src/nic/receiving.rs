@@ -1,7 +1,7 @@
 //! The receiving half of a queue pair: what is accepted, what is answered, and what the sender is told of marks.
 
 use super::connection::Counters;
-use crate::congestion::dcqcn::NotificationPoint;
+use crate::congestion::notification_point::NotificationPoint;
 use crate::transport::rc::{RcParameters, Responder, Verdict};
 use crate::units::Time;
 

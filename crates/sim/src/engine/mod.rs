@@ -4,14 +4,17 @@
 mod arena;
 mod barrier;
 mod heap;
+mod place;
 mod prefetch;
 mod queue;
 mod random;
 mod turns;
+mod wheel;
 
 pub(crate) use arena::{Arena, Fifo, Linked, NONE};
 pub use barrier::Barrier;
+pub use place::Place;
 pub(crate) use prefetch::prefetch;
-pub use queue::{EventQueue, Place};
+pub use queue::EventQueue;
 pub use random::{mix, splitmix64, stream, uniform, Stream};
 pub use turns::Turns;

@@ -18,11 +18,9 @@
 use tailback_proto::units::Time;
 
 use super::heap::Heap;
+use super::place::{time_of, Place, PAYLOAD_BITS, SEQUENCE_BITS, TIME_BITS};
+use super::wheel::{Wheel, NONE};
 
-const TIME_BITS: u32 = 56;
-/// Bits of the order among simultaneous events.
-const SEQUENCE_BITS: u32 = 40;
-const PAYLOAD_BITS: u32 = 32;
 /// log2 of the longest slice in picoseconds, 65.5 ns: about one packet time at 100 Gbit/s.
 const LONGEST_SLICE_BITS: u32 = 16;
 /// log2 of the shortest, 1 ns: the first wheel then still holds 4.2 us, which is more than a hop takes.
@@ -33,32 +31,6 @@ const FIRST_WHEEL_BITS: u32 = 12;
 const WHEEL_BITS: u32 = 8;
 const FIRST_SLOTS: usize = 1 << FIRST_WHEEL_BITS;
 const SLOTS: usize = 1 << WHEEL_BITS;
-const NONE: u32 = u32::MAX;
-
-/// A place in the order of events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place(pub(super) u128);
-
-impl Place {
-    /// The place at `time` that `source` and `own` give it: simultaneous events run by their sources, and those of one
-    /// source by their `own` numbers.
-    #[inline]
-    pub fn of(time: Time, source: u32, own: u8) -> Place {
-        debug_assert!(time <= EventQueue::HORIZON);
-        let order = (source as u128) << 8 | own as u128;
-        Place((time.0 as u128) << (SEQUENCE_BITS + PAYLOAD_BITS) | order << PAYLOAD_BITS)
-    }
-
-    /// When that is.
-    pub fn time(self) -> Time {
-        time_of(self.0)
-    }
-
-    /// An entry's place, and its payload.
-    pub(super) fn split(entry: u128) -> (Place, u32) {
-        (Place(entry >> PAYLOAD_BITS << PAYLOAD_BITS), entry as u32)
-    }
-}
 
 /// A priority queue of `u32` payloads by (time, order among what is simultaneous).
 #[derive(Debug)]
@@ -97,69 +69,10 @@ struct Node {
 
 const ENTRIES: usize = 3;
 
-/// A wheel of `SLOTS` slots, which are 64 times `WORDS`. Arrays of a power of two need no test of a masked index.
-#[derive(Debug)]
-struct Wheel<const SLOTS: usize, const WORDS: usize> {
-    /// First node of each slot's list.
-    slots: [u32; SLOTS],
-    /// A bit for each slot that is not empty, and one for each word of them.
-    occupied: [u64; WORDS],
-    words: u64,
-}
-
-impl<const SLOTS: usize, const WORDS: usize> Wheel<SLOTS, WORDS> {
-    fn new() -> Box<Self> {
-        Box::new(Wheel { slots: [NONE; SLOTS], occupied: [0; WORDS], words: 0 })
-    }
-
-    /// The first occupied slot after `slot`.
-    #[inline]
-    fn after(&self, slot: usize) -> Option<usize> {
-        let word = slot / 64;
-        let bits = self.occupied[word] & (u64::MAX << 1 << (slot % 64));
-        if bits != 0 {
-            return Some(word * 64 + bits.trailing_zeros() as usize);
-        }
-        let words = self.words & (u64::MAX << 1 << word);
-        if words == 0 {
-            return None;
-        }
-        let word = words.trailing_zeros() as usize;
-        Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
-    }
-
-    #[inline]
-    fn head(&self, slot: usize) -> u32 {
-        self.slots[slot % SLOTS]
-    }
-
-    #[inline]
-    fn fill(&mut self, slot: usize, node: u32) {
-        let word = slot / 64 % WORDS;
-        self.occupied[word] |= 1 << (slot % 64);
-        self.words |= 1 << word;
-        self.slots[slot % SLOTS] = node;
-    }
-
-    #[inline]
-    fn empty(&mut self, slot: usize) -> u32 {
-        let word = slot / 64 % WORDS;
-        self.occupied[word] &= !(1 << (slot % 64));
-        if self.occupied[word] == 0 {
-            self.words &= !(1 << word);
-        }
-        std::mem::replace(&mut self.slots[slot % SLOTS], NONE)
-    }
-}
-
 impl Default for EventQueue {
     fn default() -> Self {
         EventQueue::for_ports(0)
     }
-}
-
-pub(super) fn time_of(entry: u128) -> Time {
-    Time((entry >> (SEQUENCE_BITS + PAYLOAD_BITS)) as u64)
 }
 
 impl EventQueue {

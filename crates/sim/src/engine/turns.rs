@@ -7,8 +7,8 @@
 use tailback_proto::units::Time;
 
 use super::heap::sift_down;
+use super::place::{time_of, Place};
 use super::prefetch;
-use super::queue::{time_of, Place};
 
 /// Nodes that share one earliest time: a window skips those of a block where nothing happens.
 const BLOCK: usize = if cfg!(test) { 2 } else { 64 };

@@ -25,7 +25,7 @@ use pair_counts::PairCounts;
 use qp::{RecvQp, SendQp};
 
 use std::collections::HashMap;
-use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::congestion::notification_point::NotificationPoint;
 use tailback_proto::nic::{Arbiter, Counters};
 use tailback_proto::units::Time;
 

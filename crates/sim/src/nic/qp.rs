@@ -1,7 +1,7 @@
 //! Queue pairs: the sending half at one host, the receiving half at the other.
 
 use tailback_proto::congestion::builtin::Congestion;
-use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::congestion::notification_point::NotificationPoint;
 use tailback_proto::congestion::rhcc::sender::{Sender, SenderParameters};
 use tailback_proto::congestion::Controller;
 use tailback_proto::nic::{ReceivingHalf, SendingHalf, Standing};

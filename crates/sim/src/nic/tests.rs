@@ -1,7 +1,7 @@
 //! Two NICs on one link, without a run around them.
 
 use tailback_proto::congestion::builtin::Settings;
-use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::congestion::notification_point::NotificationPoint;
 use tailback_proto::congestion::Link;
 use tailback_proto::nic::Counters;
 use tailback_proto::transport::rc::TransportParameters;

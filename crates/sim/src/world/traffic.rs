@@ -1,7 +1,7 @@
 //! What a plan's traffic is built from: queue pairs, writers, messages, and traffic of cores.
 
 use std::collections::HashMap;
-use tailback_proto::congestion::dcqcn::{CnpInterval, NotificationPoint};
+use tailback_proto::congestion::notification_point::{CnpInterval, NotificationPoint};
 use tailback_proto::units::Time;
 
 use crate::event::{Event, MAX_INDEX};

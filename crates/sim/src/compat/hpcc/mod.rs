@@ -27,6 +27,7 @@ mod recording;
 mod routing;
 mod series;
 mod switch;
+mod transmitter;
 pub mod variant;
 mod work;
 mod world;

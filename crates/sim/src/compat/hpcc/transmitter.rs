@@ -1,0 +1,147 @@
+//! The transmitter that all ports share: packets onto links, off them, and lost; and PFC frames.
+
+use tailback_proto::units::Time;
+
+use super::packet::{Kind, Packet, NONE, PAUSE};
+use super::port::LANES;
+use super::world::{Event, PfcEvent, World, INDEX_BITS};
+
+impl World {
+    /// Puts a packet on the wire. The end of the sending comes before the arrival in the order of scheduling; it is an
+    /// event only if there is something to send next.
+    #[inline]
+    pub fn start(&mut self, port: u32, packet: u32) {
+        let Packet { wire, kind, priority, .. } = self.packets[packet];
+        let p = &mut self.ports[port as usize];
+        p.tx_bytes += wire as u64;
+        let sent = self.now + self.times[p.times as usize + wire as usize];
+        let arrived = sent + p.delay;
+        let peer = p.peer;
+        p.flight.push(&mut self.packets, packet);
+        p.busy = true;
+        p.free_at = self.events.reserve(Time(sent));
+        p.awaited = if p.is_switch {
+            p.waiting & (!p.paused | 1) != 0
+        } else {
+            let nic = &self.nics[p.owner as usize];
+            !nic.acks.is_empty() || !nic.qps.is_empty()
+        };
+        if p.awaited && sent <= self.stop {
+            self.events.push_at(p.free_at, (Event::Sent as u32) << INDEX_BITS | port);
+        }
+        self.transmissions[p.is_switch as usize][kind as usize] += 1;
+        let lane = &mut self.lanes[port as usize * LANES + priority as usize];
+        lane.tx_packets += 1;
+        lane.tx_bytes += wire as u64;
+        self.schedule(arrived, Event::Arrival, peer);
+    }
+
+    /// The port may send its next packet, if it is idle. If not, it looks again when it is.
+    #[inline]
+    pub fn transmit(&mut self, port: u32) {
+        let p = &mut self.ports[port as usize];
+        if !p.up || p.busy && p.awaited {
+            return;
+        }
+        if p.busy && !self.events.is_past(p.free_at) {
+            p.awaited = true;
+            self.events.push_at(p.free_at, (Event::Sent as u32) << INDEX_BITS | port);
+            return;
+        }
+        p.busy = false;
+        if p.is_switch {
+            self.transmit_switch(port);
+        } else {
+            self.transmit_host(port);
+        }
+    }
+
+    #[inline]
+    pub fn on_sent(&mut self, port: u32) {
+        let p = &mut self.ports[port as usize];
+        (p.busy, p.awaited) = (false, false);
+        self.transmit(port);
+    }
+
+    pub fn on_arrival(&mut self, port: u32) {
+        let p = &self.ports[port as usize];
+        let (up, is_switch, error_model, peer) = (p.up, p.is_switch, p.error_model, p.peer);
+        let sender = &mut self.ports[peer as usize];
+        let Some(packet) = sender.flight.pop(&self.packets) else { return };
+        if !up {
+            self.lose(port, packet);
+            return;
+        }
+        if error_model != NONE {
+            let (rate, stream) = &mut self.error_models[error_model as usize];
+            if stream.draw() < *rate {
+                self.lose(port, packet);
+                return;
+            }
+        }
+        match (self.packets[packet].kind, is_switch) {
+            (Kind::Pfc, _) => self.on_pfc(port, packet),
+            (_, true) => self.forward(port, packet),
+            (Kind::Data, false) => self.on_data(packet),
+            (_, false) => {
+                let sent = self.now
+                    - self.serialization(peer, self.packets[packet].wire)
+                    - self.ports[peer as usize].delay;
+                self.on_ack(packet, sent);
+            }
+        }
+    }
+
+    /// A packet is lost at a port.
+    pub fn lose(&mut self, port: u32, packet: u32) {
+        let Packet { priority, wire, .. } = self.packets[packet];
+        let counters = &mut self.lane_counters[port as usize * LANES + priority as usize];
+        counters.lost += 1;
+        counters.lost_bytes += wire as u64;
+        self.discard(packet);
+    }
+
+    /// A packet ends before its destination.
+    pub fn discard(&mut self, packet: u32) {
+        self.data_lost += (self.packets[packet].kind == Kind::Data) as u64;
+        self.packets.remove(packet);
+    }
+
+    /// A PFC frame acts when it is here in full; a packet under way is not stopped.
+    fn on_pfc(&mut self, port: u32, packet: u32) {
+        let Packet { flags, paused_priority: priority, .. } = self.packets[packet];
+        self.packets.remove(packet);
+        let pause = flags & PAUSE != 0;
+        let p = &mut self.ports[port as usize];
+        self.pfc.push(PfcEvent {
+            t_ns: self.now / 1000,
+            node: p.node,
+            is_switch: p.is_switch,
+            port: p.number,
+            pause,
+        });
+        let bit = 1 << priority;
+        let was_paused = p.paused & bit != 0;
+        let heard = &mut self.heard[port as usize * LANES + priority as usize];
+        if pause {
+            p.paused |= bit;
+            heard.pauses += 1;
+            if !was_paused {
+                heard.since = Some(self.now);
+            }
+            return;
+        }
+        p.paused &= !bit;
+        heard.resumes += 1;
+        if let Some(since) = heard.since.take() {
+            heard.paused += self.now - since;
+            heard.transitions += 1;
+            let lane = port as usize * LANES + priority as usize;
+            self.pause_logs
+                .entry(lane)
+                .or_default()
+                .add(Time(since - self.origin), Time(self.now - self.origin));
+        }
+        self.transmit(port);
+    }
+}
