@@ -76,7 +76,7 @@ browser:
 	@sh tools/get-chromium
 
 test-vm: $(VENV)/.test ## perftest on a kernel's soft-RoCE, and veth with byte queue limits, in virtual machines; some minutes, as root
-	$(BIN)/python -m pytest -p no:cacheprovider tests/vm/perftest.py tests/vm/lab.py tests/vm/veth_bql.py
+	$(BIN)/python -m pytest -p no:cacheprovider tests/vm/perftest.py tests/vm/events.py tests/vm/lab.py tests/vm/veth_bql.py
 
 lint: $(VENV)/.lint $(VENV)/.test ## formatters, linters and the type checker, warnings as errors
 	$(CARGO) fmt --all --check

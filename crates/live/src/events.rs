@@ -31,7 +31,7 @@ pub struct EventSettings {
     pub direction: Option<usize>,
     /// Destination queue pair; none: any.
     pub qp: Option<u32>,
-    /// Number of the request among those of its queue pair, from 1.
+    /// Number of the request among the new ones of its queue pair, from 1: what comes again has none.
     pub nth: Option<u64>,
     /// PSN of the request, at its first coming.
     pub psn: Option<u32>,
@@ -56,12 +56,19 @@ pub struct Happened {
     pub psn: u32,
 }
 
+/// New requests of a queue pair that passed.
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    number: u64,
+    newest: u32,
+}
+
 /// Events of a direction that are still to come, and how many requests of each queue pair passed.
 #[derive(Debug, Default)]
 pub struct Events {
     direction: usize,
     waiting: Vec<(usize, EventSettings)>,
-    passed: std::collections::BTreeMap<u32, u64>,
+    passed: std::collections::BTreeMap<u32, Passed>,
     /// What happened.
     pub happened: Vec<Happened>,
 }
@@ -82,18 +89,54 @@ impl Events {
         if self.waiting.is_empty() {
             return None;
         }
-        if self.passed.len() < MAX_QPS || self.passed.contains_key(&qp) {
-            *self.passed.entry(qp).or_insert(0) += 1;
-        }
-        let number = self.passed.get(&qp).copied()?;
+        let number = self.number(qp, psn);
         let fits = |event: &EventSettings| {
             event.qp.is_none_or(|of| of == qp)
-                && event.nth.is_none_or(|nth| nth == number)
+                && event.nth.is_none_or(|nth| number == Some(nth))
                 && event.psn.is_none_or(|of| of == psn)
         };
         let at = self.waiting.iter().position(|(_, event)| fits(event))?;
         let (event, settings) = self.waiting.remove(at);
         self.happened.push(Happened { at_ps: now.ps(), event, direction: self.direction, qp, psn });
         Some(settings)
+    }
+
+    /// Of a request, if it is a new one: PSNs are 24 bits, and half of them are ahead (InfiniBand, section 9.7.2).
+    fn number(&mut self, qp: u32, psn: u32) -> Option<u64> {
+        if self.passed.len() >= MAX_QPS && !self.passed.contains_key(&qp) {
+            return None;
+        }
+        let first = Passed { number: 0, newest: psn.wrapping_sub(1) };
+        let passed = self.passed.entry(qp).or_insert(first);
+        let ahead = psn.wrapping_sub(passed.newest) & 0xff_ffff;
+        if ahead == 0 || ahead >= 1 << 23 {
+            return None;
+        }
+        *passed = Passed { number: passed.number + 1, newest: psn };
+        Some(passed.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_again_is_not_counted() {
+        let event = |nth| EventSettings {
+            action: Action::Drop,
+            direction: None,
+            qp: None,
+            nth: Some(nth),
+            psn: None,
+            delay_ps: 0,
+            packets: 1,
+        };
+        let mut events = Events::new(0, &[event(3), event(4)]);
+        // The second is lost elsewhere, and comes again with the third.
+        let psns = [0xff_fffe, 0, 0xff_ffff, 0, 1, 2];
+        let hit: Vec<u32> =
+            psns.into_iter().filter(|&psn| events.on_request(Time::ZERO, 7, psn).is_some()).collect();
+        assert_eq!(hit, [1, 2]);
     }
 }

@@ -20,11 +20,15 @@ use crate::network::{lay, CableEnd};
 use crate::plan::{EndPlan, LivePlan, CLASSES};
 use crate::point::InterfaceError;
 use crate::series::{Recorder, Series};
-use crate::socket::{wait, Namespace, PacketSocket, MAX_FRAME_BYTES};
+use crate::socket::{wait, Namespace, PacketSocket};
 use crate::switch::{LaneCounters, Switch};
 
 /// Frames read of an interface before the others have their turn.
 const BATCH: usize = 32;
+/// Memory for frames that come to an interface while the program has no core.
+const RING_BYTES: usize = 16 << 20;
+/// The same for an interface whose other end is this program's, too: what it sends in a turn.
+const OWN_RING_BYTES: usize = 1 << 20;
 /// Turns by which a pause takes effect later than on the wire: until the frame is sent, until it is read, and the same of what comes
 /// the other way. Headroom, which is just enough on the wire, is larger by what a link carries meanwhile.
 const LATE_TURNS: u32 = 4;
@@ -108,7 +112,6 @@ pub struct Reactor {
     attached: Vec<Attached>,
     /// The namespaces that were made: they and their interfaces live as long as these.
     _namespaces: Vec<Namespace>,
-    buffer: Vec<u8>,
     late: Histogram<u64>,
     recorder: Recorder,
     frames: u64,
@@ -137,7 +140,7 @@ impl Reactor {
         let mut namespaces = Vec::new();
         for (number, host) in plan.hosts.iter().enumerate() {
             if let Some(name) = &host.interface {
-                let socket = PacketSocket::open(name).map_err(|error| failed(name, error))?;
+                let socket = PacketSocket::open(name, RING_BYTES).map_err(|error| failed(name, error))?;
                 attached.push(Attached { socket, name: name.clone(), owner: Owner::Host(number) });
             }
         }
@@ -167,7 +170,8 @@ impl Reactor {
                         (Owner::Port(switch, port), plan.switches[switch].name.clone())
                     }
                 };
-                let socket = PacketSocket::open_in(place, &name).map_err(|error| failed(&name, error))?;
+                let socket = PacketSocket::open_in(place, &name, OWN_RING_BYTES)
+                    .map_err(|error| failed(&name, error))?;
                 attached.push(Attached { socket, name: format!("{of}:{name}"), owner });
             }
         }
@@ -186,7 +190,6 @@ impl Reactor {
             hosts,
             attached,
             _namespaces: namespaces,
-            buffer: vec![0; MAX_FRAME_BYTES],
             late: Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("the bounds are in order"),
             frames: 0,
             unread: 0,
@@ -208,7 +211,7 @@ impl Reactor {
             self.clock.turn();
             let mut busy = false;
             for at in 0..self.attached.len() {
-                busy |= self.read(at)?;
+                busy |= self.read(at);
             }
             self.now = self.clock.now();
             let end = self.plan.duration();
@@ -223,7 +226,9 @@ impl Reactor {
                 self.sleep();
             }
         }
-        self.unread += self.attached.iter().map(|one| one.socket.take_drops()).sum::<u64>();
+        for one in &self.attached {
+            self.unread += one.socket.take_drops().map_err(|error| failed(&one.name, error))?;
+        }
         Ok(self.is_over())
     }
 
@@ -247,17 +252,12 @@ impl Reactor {
         }
     }
 
-    fn read(&mut self, at: usize) -> Result<bool, InterfaceError> {
+    /// Whether there may be more.
+    fn read(&mut self, at: usize) -> bool {
+        let one = &mut self.attached[at];
         for _ in 0..BATCH {
-            let one = &self.attached[at];
-            let received = match one.socket.receive(&mut self.buffer) {
-                Ok(Some(received)) => received,
-                Ok(None) => return Ok(false),
-                Err(error) => return Err(failed(&one.name, error)),
-            };
             let now = self.clock.now();
-            let frame = &self.buffer[..received.length];
-            match one.owner {
+            let read = one.socket.receive(|frame, _| match one.owner {
                 Owner::Host(number) => {
                     if let Some(capture) = self.capture.as_mut().filter(|capture| capture.host == number) {
                         capture.put(now, frame);
@@ -267,9 +267,12 @@ impl Reactor {
                     }
                 }
                 Owner::Port(switch, port) => self.switches[switch].on_frame(now, port, frame),
+            });
+            if read.is_none() {
+                return false;
             }
         }
-        Ok(true)
+        true
     }
 
     fn write(&mut self, at: usize) -> Result<bool, InterfaceError> {

@@ -1,33 +1,40 @@
 //! Packet sockets (packet(7)): every frame of an interface, with its Ethernet header. All that is unsafe is here: calls of the C library
-//! with pointers to what lives in this file, or in the caller's hands, for as long as the call takes.
+//! with pointers to what lives in this file, or in the caller's hands, for as long as the call takes; and the ring that the kernel puts
+//! frames into (Documentation/networking/packet_mmap.rst).
+//!
+//! The ring is TPACKET_V2: a frame can be read when it is there. TPACKET_V3 hands over blocks of frames, when they are full or a timer of
+//! a millisecond or more fires, which is longer than a queue takes. Frames are sent by a call each: a ring for that costs as much.
 
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tailback_proto::wire::MacAddress;
 
-/// The longest frame that is read: what an offload may merge, and more.
-pub const MAX_FRAME_BYTES: usize = 1 << 17;
-/// Memory of the kernel for frames that wait to be read, bytes.
-const RECEIVE_BUFFER_BYTES: libc::c_int = 8 << 20;
 const VLAN_TAG_BYTES: usize = 4;
+/// Unit in which the kernel allocates a ring.
+const BLOCK_BYTES: usize = 1 << 17;
+/// Before a frame in its slot, what the kernel writes of it, and room for a VLAN tag; behind it, Ethernet's header.
+const SLOT_OVERHEAD_BYTES: usize = 128;
 
-/// A frame that was read.
+/// What is known of a frame that was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Bytes of it in the buffer.
-    pub length: usize,
     /// Its checksum is left to a NIC that there is not: its sender's offload is on.
     pub unfinished: bool,
+    /// It is longer than the interface's frames: only its beginning was read.
+    pub cut: bool,
 }
 
 /// A socket on an interface.
 #[derive(Debug)]
 pub struct PacketSocket {
+    ring: Ring,
     fd: OwnedFd,
     /// Address of the interface.
     pub mac: MacAddress,
@@ -41,27 +48,148 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
+/// Sets an option of packet sockets.
+fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    let (place, length) = ((&raw const *value).cast(), size_of::<T>() as libc::socklen_t);
+    // SAFETY: the value lives until the call returns, and the length is its own.
+    checked(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, place, length) }).map(|_| ())
+}
+
+/// Asks for an option, which is plain data.
+fn get<T: Copy>(fd: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::Result<T> {
+    // SAFETY: plain data, for which zeros are values.
+    let mut value: T = unsafe { zeroed() };
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the value and its length live until the call returns.
+    checked(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut length)
+    })?;
+    Ok(value)
+}
+
+/// The longest packet that an interface sends, without Ethernet's header.
+fn mtu(fd: &OwnedFd, name: &CString) -> io::Result<usize> {
+    // SAFETY: plain data, for which zeros are values.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    for (place, byte) in request.ifr_name.iter_mut().zip(name.as_bytes()).take(libc::IFNAMSIZ - 1) {
+        *place = *byte as libc::c_char;
+    }
+    // SAFETY: the request lives until the call returns.
+    checked(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) })?;
+    // SAFETY: the call has filled in this field of the union.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu } as usize)
+}
+
+/// Memory that a socket's kernel puts frames into, a slot each, one behind the other. A slot is the kernel's or ours: its first word says
+/// whose.
+#[derive(Debug)]
+struct Ring {
+    memory: NonNull<u8>,
+    slot_bytes: usize,
+    slots: usize,
+    next: usize,
+}
+
+// SAFETY: the memory is this ring's alone, and is changed through `&mut` only.
+unsafe impl Send for Ring {}
+// SAFETY: as above; nothing is read through `&`.
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    /// Of so many bytes, or of one block where a slot takes more.
+    fn new(fd: &OwnedFd, mtu: usize, bytes: usize) -> io::Result<Ring> {
+        let slot_bytes = (mtu + SLOT_OVERHEAD_BYTES).next_power_of_two();
+        let block_bytes = BLOCK_BYTES.max(slot_bytes);
+        let blocks = (bytes / block_bytes).max(1);
+        let slots = blocks * block_bytes / slot_bytes;
+        set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
+        set(fd, libc::PACKET_RESERVE, &(VLAN_TAG_BYTES as libc::c_int))?;
+        let request = libc::tpacket_req {
+            tp_block_size: block_bytes as libc::c_uint,
+            tp_block_nr: blocks as libc::c_uint,
+            tp_frame_size: slot_bytes as libc::c_uint,
+            tp_frame_nr: slots as libc::c_uint,
+        };
+        set(fd, libc::PACKET_RX_RING, &request)?;
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        // SAFETY: a new mapping, of the size that was asked for, wherever the kernel likes.
+        let memory = unsafe {
+            libc::mmap(std::ptr::null_mut(), blocks * block_bytes, protection, flags, fd.as_raw_fd(), 0)
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let memory = NonNull::new(memory.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        Ok(Ring { memory, slot_bytes, slots, next: 0 })
+    }
+
+    fn next<T>(&mut self, act: impl FnOnce(&[u8], Received) -> T) -> Option<T> {
+        // SAFETY: `next` is below `slots`, so the slot is within the mapping. It begins with its status, which kernel and we use as an
+        // atomic word; alignment is that of a page or of a power of two above that of the header.
+        let (slot, status) = unsafe {
+            let slot = self.memory.as_ptr().add(self.next * self.slot_bytes);
+            (slot, AtomicU32::from_ptr(slot.cast()))
+        };
+        let state = status.load(Ordering::Acquire);
+        if state & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        // SAFETY: the slot is ours until its status says otherwise, and begins with a header that the kernel has written.
+        let header = unsafe { slot.cast::<libc::tpacket2_hdr>().read() };
+        let begin = (header.tp_mac as usize).clamp(VLAN_TAG_BYTES, self.slot_bytes);
+        let end = (begin + header.tp_snaplen as usize).min(self.slot_bytes);
+        // SAFETY: from behind the header to the end of the slot at most, which is ours.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(slot.add(begin - VLAN_TAG_BYTES), end - begin + VLAN_TAG_BYTES)
+        };
+        let mut frame = &mut bytes[VLAN_TAG_BYTES..];
+        if state & libc::TP_STATUS_VLAN_VALID != 0 && frame.len() >= 12 {
+            frame = bytes;
+            frame.copy_within(VLAN_TAG_BYTES..VLAN_TAG_BYTES + 12, 0);
+            frame[12..14].copy_from_slice(&header.tp_vlan_tpid.to_be_bytes());
+            frame[14..16].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
+        }
+        let received = Received {
+            unfinished: state & libc::TP_STATUS_CSUMNOTREADY != 0,
+            cut: header.tp_len > header.tp_snaplen,
+        };
+        let done = act(frame, received);
+        status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) % self.slots;
+        Some(done)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `new`, which nobody else has.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.slots * self.slot_bytes) };
+    }
+}
+
 impl PacketSocket {
     /// Opens a socket on an interface, `eth0`, or `NS/eth0` in a network namespace of `ip netns`. It sees all frames, whoever they are
-    /// for, but for those that it sends.
+    /// for, but for those that it sends. `ring_bytes`: for frames that wait to be read, a power of two.
     ///
     /// # Errors
     /// There is no such interface or namespace; it may not be read (CAP_NET_RAW).
-    pub fn open(name: &str) -> io::Result<PacketSocket> {
-        let Some((namespace, interface)) = name.split_once('/') else { return Self::open_here(name) };
+    pub fn open(name: &str, ring_bytes: usize) -> io::Result<PacketSocket> {
+        let Some((namespace, interface)) = name.split_once('/') else {
+            return Self::open_here(name, ring_bytes);
+        };
         let there = Namespace(File::open(format!("/run/netns/{namespace}"))?);
-        there.within(|| Self::open_here(interface))?
+        there.within(|| Self::open_here(interface, ring_bytes))?
     }
 
     /// The same in a namespace that is at hand.
     ///
     /// # Errors
     /// As [`PacketSocket::open`].
-    pub fn open_in(namespace: &Namespace, interface: &str) -> io::Result<PacketSocket> {
-        namespace.within(|| Self::open_here(interface))?
+    pub fn open_in(namespace: &Namespace, interface: &str, ring_bytes: usize) -> io::Result<PacketSocket> {
+        namespace.within(|| Self::open_here(interface, ring_bytes))?
     }
 
-    fn open_here(interface: &str) -> io::Result<PacketSocket> {
+    fn open_here(interface: &str, ring_bytes: usize) -> io::Result<PacketSocket> {
         let name = CString::new(interface).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
         // SAFETY: the name ends with a 0.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
@@ -75,38 +203,13 @@ impl PacketSocket {
         let fd = checked(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
         // SAFETY: the descriptor is new, and nobody else's.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let set = |level, option, value: libc::c_int| {
-            // SAFETY: the value lives until the call returns.
-            checked(unsafe {
-                libc::setsockopt(
-                    fd.as_raw_fd(),
-                    level,
-                    option,
-                    (&raw const value).cast(),
-                    size_of::<libc::c_int>() as libc::socklen_t,
-                )
-            })
-        };
-        set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
-        set(libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
-        // More than the system's limit where that is allowed.
-        if set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES).is_err() {
-            set(libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES)?;
-        }
+        set(&fd, libc::PACKET_IGNORE_OUTGOING, &1)?;
+        let ring = Ring::new(&fd, mtu(&fd, &name)?, ring_bytes)?;
         // SAFETY: plain data, for which zeros are values.
         let mut request: libc::packet_mreq = unsafe { zeroed() };
         request.mr_ifindex = index as libc::c_int;
         request.mr_type = libc::PACKET_MR_PROMISC as libc::c_ushort;
-        // SAFETY: the request lives until the call returns.
-        checked(unsafe {
-            libc::setsockopt(
-                fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_ADD_MEMBERSHIP,
-                (&raw const request).cast(),
-                size_of::<libc::packet_mreq>() as libc::socklen_t,
-            )
-        })?;
+        set(&fd, libc::PACKET_ADD_MEMBERSHIP, &request)?;
         // SAFETY: plain data, for which zeros are values.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         address.sll_family = libc::AF_PACKET as libc::c_ushort;
@@ -118,74 +221,26 @@ impl PacketSocket {
         checked(unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut address).cast(), &raw mut length) })?;
         let mut mac = [0; 6];
         mac.copy_from_slice(&address.sll_addr[..6]);
-        Ok(PacketSocket { fd, mac: MacAddress(mac) })
+        Ok(PacketSocket { ring, fd, mac: MacAddress(mac) })
     }
 
-    /// Reads a frame into a buffer of [`MAX_FRAME_BYTES`]; none: there is none now. A VLAN tag that the kernel has taken off is put
-    /// back.
+    /// Does something with the next frame, in the kernel's memory; none: there is none now. A VLAN tag that the kernel has taken off is
+    /// put back.
+    pub fn receive<T>(&mut self, act: impl FnOnce(&[u8], Received) -> T) -> Option<T> {
+        self.ring.next(act)
+    }
+
+    /// Frames that came while the ring was full, since the last time that it was asked.
     ///
     /// # Errors
     /// The interface is gone or down.
-    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
-        let room = buffer.len() - VLAN_TAG_BYTES;
-        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: room };
-        let mut control = [0u64; 8];
-        // SAFETY: plain data, for which zeros are values.
-        let mut message: libc::msghdr = unsafe { zeroed() };
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&control) as _;
-        // SAFETY: buffer and control live until the call returns, and their lengths are theirs.
-        let length = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, 0) };
-        if length < 0 {
-            let error = io::Error::last_os_error();
-            return match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-                _ => Err(error),
-            };
+    pub fn take_drops(&self) -> io::Result<u64> {
+        let broken: libc::c_int = get(&self.fd, libc::SOL_SOCKET, libc::SO_ERROR)?;
+        if broken != 0 {
+            return Err(io::Error::from_raw_os_error(broken));
         }
-        let mut received = Received { length: length as usize, unfinished: false };
-        // SAFETY: the kernel has filled in the message; the header is looked at where the macros say that there is one.
-        let auxiliary: Option<libc::tpacket_auxdata> = unsafe {
-            let header = libc::CMSG_FIRSTHDR(&raw const message);
-            let fits = !header.is_null()
-                && (*header).cmsg_level == libc::SOL_PACKET
-                && (*header).cmsg_type == libc::PACKET_AUXDATA;
-            fits.then(|| libc::CMSG_DATA(header).cast::<libc::tpacket_auxdata>().read_unaligned())
-        };
-        if let Some(auxiliary) = auxiliary {
-            received.unfinished = auxiliary.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0;
-            if auxiliary.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && received.length >= 12 {
-                buffer.copy_within(12..received.length, 12 + VLAN_TAG_BYTES);
-                buffer[12..14].copy_from_slice(&auxiliary.tp_vlan_tpid.to_be_bytes());
-                buffer[14..16].copy_from_slice(&auxiliary.tp_vlan_tci.to_be_bytes());
-                received.length += VLAN_TAG_BYTES;
-            }
-        }
-        Ok(Some(received))
-    }
-
-    /// Frames that came while the kernel's memory for this socket was full, since the last time that it was asked.
-    pub fn take_drops(&self) -> u64 {
-        // SAFETY: plain data, for which zeros are values.
-        let mut statistics: libc::tpacket_stats = unsafe { zeroed() };
-        let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: the statistics and their length live until the call returns.
-        let done = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut statistics).cast(),
-                &raw mut length,
-            )
-        };
-        if done == 0 {
-            statistics.tp_drops as u64
-        } else {
-            0
-        }
+        let statistics: libc::tpacket_stats = get(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
+        Ok(statistics.tp_drops as u64)
     }
 
     /// Sends a frame.
