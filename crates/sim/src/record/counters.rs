@@ -1,7 +1,7 @@
 //! Counters under the names that `ethtool -S`, `rdma statistic` and the switch's tools print.
 
 use super::hosts::{HostControl, NIC, NIC_COUNTS};
-use super::quantity::Bin;
+use super::quantity::{Add, Bin};
 use super::recording::Counter;
 use super::tcp::{HostTotals, RECEIVED, RINGS, SEGMENTS};
 use super::{bridges, host_paths, ports, veth};
@@ -11,20 +11,18 @@ use crate::world::World;
 use tailback_proto::units::Time;
 
 /// Rows of counters, of a node and a port at a time.
-struct Rows<'a> {
-    bin: Bin<'a>,
-    used: [bool; CLASSES],
-    rows: Vec<Counter>,
+pub(crate) struct Rows<'a, W = World> {
+    pub bin: Bin<'a, W>,
+    pub rows: Vec<Counter>,
 }
 
-impl Rows<'_> {
+impl<'a, W> Rows<'a, W> {
+    pub fn at_end(world: &'a mut W, now: Time) -> Self {
+        Rows { bin: Bin { world, items: None, now, span: Time::ZERO }, rows: Vec::new() }
+    }
+
     /// All that `count` gives out; what has one name is added up.
-    fn add(
-        &mut self,
-        node: &str,
-        port: &str,
-        count: impl FnOnce(&mut Bin, &mut dyn FnMut(&'static str, u64)),
-    ) {
+    pub fn add(&mut self, node: &str, port: &str, count: impl FnOnce(&mut Bin<W>, Add)) {
         let first = self.rows.len();
         let rows = &mut self.rows;
         count(&mut self.bin, &mut |counter, value| match rows[first..]
@@ -38,12 +36,19 @@ impl Rows<'_> {
         });
     }
 
-    /// Of the classes that a port ever carried or paused.
-    fn add_port(&mut self, node: &str, port_name: &str, port: usize) {
-        for class in 0..CLASSES as u8 {
-            if !self.used[class as usize] {
-                continue;
-            }
+    /// The same of a class, whose number takes the place of `#` in names.
+    pub fn add_class(&mut self, node: &str, port: &str, class: u8, count: impl FnOnce(&mut Bin<W>, Add)) {
+        let first = self.rows.len();
+        self.add(node, port, count);
+        let class = class.to_string();
+        self.rows[first..].iter_mut().for_each(|row| row.counter = row.counter.replace('#', &class));
+    }
+}
+
+impl Rows<'_> {
+    /// Of those classes that a port ever carried or paused.
+    fn add_port(&mut self, node: &str, port_name: &str, port: usize, classes: &[u8]) {
+        for &class in classes {
             let at = lane(port, class);
             let fabric = &self.bin.world.fabric;
             let used = fabric.queues[at].tx_packets
@@ -54,10 +59,9 @@ impl Rows<'_> {
             if used == 0 {
                 continue;
             }
-            let first = self.rows.len();
             let trims = fabric.switch_of(port).is_some_and(|s| fabric.switches[s].cold.trimming.is_some());
             let stormy = fabric.watchdogs.get(&at).is_some_and(|watchdog| watchdog.detected > 0);
-            self.add(node, port_name, |bin, add| {
+            self.add_class(node, port_name, class, |bin, add| {
                 (ports::FRAMES.count)(&bin.world.fabric, at, add);
                 (ports::PAUSED.count)(bin, at, add);
                 (ports::PAUSING.count)(bin, at, add);
@@ -73,8 +77,6 @@ impl Rows<'_> {
                     (ports::WATCHDOG.count)(&bin.world.fabric, at, add);
                 }
             });
-            let class = class.to_string();
-            self.rows[first..].iter_mut().for_each(|row| row.counter = row.counter.replace('#', &class));
         }
     }
 }
@@ -84,7 +86,8 @@ pub(super) fn counters(plan: &Plan, world: &mut World) -> Vec<Counter> {
     let control = HostControl::of_hosts(world);
     let tcp = HostTotals::of_hosts(world);
     let used = world.fabric.classes_in_use();
-    let mut rows = Rows { used, bin: Bin { world, items: None, now, span: Time::ZERO }, rows: Vec::new() };
+    let classes: Vec<u8> = (0..CLASSES as u8).filter(|&class| used[class as usize]).collect();
+    let mut rows = Rows::at_end(world, now);
     for (host, name) in plan.hosts.iter().map(|host| host.name.as_str()).enumerate() {
         rows.add(name, "", |bin, add| {
             (NIC.count)(bin, host, add);
@@ -101,12 +104,12 @@ pub(super) fn counters(plan: &Plan, world: &mut World) -> Vec<Counter> {
                 (SEGMENTS.count)(&tcp[host], 0, add);
             }
         });
-        rows.add_port(name, "", rows.bin.world.nics[host].port as usize);
+        rows.add_port(name, "", rows.bin.world.nics[host].port as usize, &classes);
     }
     for (index, switch) in plan.switches.iter().enumerate() {
         for port in rows.bin.world.fabric.ports_of(index) {
             let name = rows.bin.world.fabric.links[port].name.clone();
-            rows.add_port(&switch.name, &name, port);
+            rows.add_port(&switch.name, &name, port, &classes);
         }
     }
     veth::counters(plan, rows.bin.world, &mut rows.rows);

@@ -91,7 +91,7 @@ pub(super) struct HostControl {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Probes {
+pub(crate) struct Probes {
     sent: u64,
     answers: u64,
 }

@@ -111,34 +111,70 @@ impl Quantity {
     }
 }
 
-/// The bin that ends now, or the run.
-pub(super) struct Bin<'a> {
-    pub world: &'a mut World,
+/// The bin that ends now, or the run, and the world of the engine that runs.
+pub(crate) struct Bin<'a, W = World> {
+    pub world: &'a mut W,
+    /// Traffic items, where there are several; the HPCC simulator has none.
     pub items: Option<&'a Items>,
     pub now: Time,
     pub span: Time,
 }
 
+/// Takes counters, by name.
+pub(crate) type Add<'a> = &'a mut dyn FnMut(&'static str, u64);
+
 /// Quantities that are read together, with the kinds of entities that have them.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table<W = World> {
     pub of: &'static [&'static str],
     /// Whether its entities are recorded even where nothing ever happens.
     pub always: bool,
     pub rows: &'static [Quantity],
     /// Reads the values of the bin at a place, given what the counters were at its start.
-    pub read: fn(&mut Bin, usize, before: &mut [u64], values: &mut [f64]),
+    pub read: fn(&mut Bin<W>, usize, before: &mut [u64], values: &mut [f64]),
     /// Gives out the counters at a place, by name.
-    pub count: fn(&mut Bin, usize, &mut dyn FnMut(&'static str, u64)),
+    pub count: fn(&mut Bin<W>, usize, Add),
 }
 
 /// Counters without a series, of what a `T` counts.
 #[derive(Debug)]
-pub(super) struct Counters<T: ?Sized> {
+pub(crate) struct Counters<T: ?Sized> {
     pub of: &'static [&'static str],
     pub rows: &'static [Quantity],
     /// Gives out those at a place, by name.
-    pub count: fn(&T, usize, &mut dyn FnMut(&'static str, u64)),
+    pub count: fn(&T, usize, Add),
+}
+
+impl<W> Table<W> {
+    /// A row, by the name of its series. It ends the compilation where there is none of the kind.
+    pub const fn row(&self, metric: &str, kind: Kind) -> Quantity {
+        let mut at = 0;
+        while !are_equal(self.rows[at].metric, metric) {
+            at += 1;
+        }
+        assert!(matches!(self.rows[at].kind, Some(found) if found as u8 == kind as u8));
+        self.rows[at]
+    }
+}
+
+impl<T> Counters<T> {
+    /// A row, by its name. It ends the compilation where there is none.
+    pub const fn row(&self, counter: &str) -> Quantity {
+        let mut at = 0;
+        while !are_equal(self.rows[at].counter, counter) {
+            at += 1;
+        }
+        self.rows[at]
+    }
+}
+
+const fn are_equal(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
 }
 
 /// Declares a [`Table`]. A row is
@@ -152,7 +188,7 @@ macro_rules! quantities {
         }
     ) => {
         $(#[$doc])*
-        pub(super) static $name: $crate::record::quantity::Table = {
+        pub(crate) static $name: $crate::record::quantity::Table = {
             use $crate::record::quantity::{Bin, Kind, Quantity, Table};
             const ROWS: &[Quantity] = &[$(Quantity {
                 metric: $metric,
@@ -173,7 +209,7 @@ macro_rules! quantities {
                 )*
             }
             #[allow(unused_variables)]
-            fn count($bin: &mut Bin, $at: usize, add: &mut dyn FnMut(&'static str, u64)) {
+            fn count($bin: &mut Bin, $at: usize, add: $crate::record::quantity::Add) {
                 $($(
                     let total = $read;
                     add($counter, Kind::$kind.counted(total));
@@ -221,9 +257,9 @@ macro_rules! counters {
         }
     ) => {
         $(#[$doc])*
-        pub(super) static $name: $crate::record::quantity::Counters<$type> = {
+        pub(crate) static $name: $crate::record::quantity::Counters<$type> = {
             use $crate::record::quantity::{Counters, Quantity};
-            fn count($one: &$type, $at: usize, add: &mut dyn FnMut(&'static str, u64)) {
+            fn count($one: &$type, $at: usize, add: $crate::record::quantity::Add) {
                 $(add($counter, $read);)*
             }
             const ROWS: &[Quantity] = &[$(Quantity {
@@ -240,4 +276,70 @@ macro_rules! counters {
     };
 }
 
-pub(super) use {counters, quantities, signal, value};
+/// Declares how another engine reads rows of a [`Table`], which says all else of them. A row is `"metric": KIND = value`.
+macro_rules! quantities_as {
+    (
+        $(#[$doc:meta])*
+        $name:ident: $like:path, |$bin:ident: $world:ty, $at:ident| {
+            $($metric:literal: $kind:ident = $read:expr;)*
+        }
+    ) => {
+        $(#[$doc])*
+        pub(super) static $name: $crate::record::quantity::Table<$world> = {
+            use $crate::record::quantity::{Bin, Kind, Quantity, Table};
+            static ROWS: &[Quantity] = &[$($like.row($metric, Kind::$kind)),*];
+            #[allow(unused_assignments, unused_variables)]
+            fn read($bin: &mut Bin<$world>, $at: usize, before: &mut [u64], values: &mut [f64]) {
+                let mut row = 0;
+                $(
+                    values[row] = $crate::record::quantity::value!($kind, $bin, &mut before[row], $read);
+                    row += 1;
+                )*
+            }
+            #[allow(unused_assignments, unused_variables)]
+            fn count($bin: &mut Bin<$world>, $at: usize, add: $crate::record::quantity::Add) {
+                let mut row = 0;
+                $(
+                    $crate::record::quantity::total!($kind, ROWS[row].counter, add, $read);
+                    row += 1;
+                )*
+            }
+            Table { of: $like.of, always: $like.always, rows: ROWS, read, count }
+        };
+    };
+}
+
+/// Gives out the counter of a row, if it has one.
+macro_rules! total {
+    (Mean, $counter:expr, $add:ident, $read:expr) => {};
+    (Max, $counter:expr, $add:ident, $read:expr) => {};
+    ($kind:ident, $counter:expr, $add:ident, $read:expr) => {
+        if !$counter.is_empty() {
+            let total = $read;
+            $add($counter, Kind::$kind.counted(total));
+        }
+    };
+}
+
+/// Declares how another engine counts rows of [`Counters`], which say all else of them. A row is `"counter" = value`.
+macro_rules! counters_as {
+    (
+        $(#[$doc:meta])*
+        $name:ident: $like:path, |$one:ident: $type:ty, $at:ident| {
+            $($counter:literal = $read:expr;)*
+        }
+    ) => {
+        $(#[$doc])*
+        pub(super) static $name: $crate::record::quantity::Counters<$type> = {
+            use $crate::record::quantity::{Counters, Quantity};
+            fn count($one: &$type, $at: usize, add: $crate::record::quantity::Add) {
+                $(add($counter, $read);)*
+            }
+            static ROWS: &[Quantity] = &[$($like.row($counter)),*];
+            Counters { of: $like.of, rows: ROWS, count }
+        };
+    };
+}
+
+pub(super) use {counters, quantities};
+pub(crate) use {counters_as, quantities_as, signal, total, value};

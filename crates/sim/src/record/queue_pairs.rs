@@ -1,12 +1,11 @@
 //! What is recorded of queue pairs: their rates, and what their congestion controllers show.
 
-use std::borrow::Cow;
-
 use tailback_proto::congestion::rhcc::sender::Sender;
 use tailback_proto::congestion::{shown, Controller, Merged, SignalInfo};
 
 use super::entity::Entity;
 use super::quantity::{quantities, Bin, Kind};
+use super::readings::Shown;
 use crate::nic::qp::SendQp;
 use crate::nic::NicModel;
 use crate::plan::Plan;
@@ -26,16 +25,7 @@ quantities! {
     }
 }
 
-/// A signal that the controller of a queue pair shows, or what acts beside that.
-pub(super) struct Signal {
-    pub name: Cow<'static, str>,
-    pub kind: Kind,
-    pub read: fn(&mut Bin, usize, &mut [u64], &mut [f64]),
-    /// Of the queue pair and the number of the signal.
-    pub at: usize,
-}
-
-/// Most signals of a controller.
+/// Most signals of a controller: `at` is of the queue pair and the number of the signal.
 const SIGNALS: usize = 256;
 
 fn signal(bin: &mut Bin, at: usize, _: &mut [u64], values: &mut [f64]) {
@@ -52,10 +42,10 @@ fn beside(bin: &mut Bin, at: usize, _: &mut [u64], values: &mut [f64]) {
 }
 
 /// What the controller of a queue pair shows, and what acts beside it.
-pub(super) fn signals(world: &World, qp: usize) -> (Vec<Signal>, Vec<Signal>) {
+pub(super) fn signals(world: &World, qp: usize) -> (Vec<Shown<World>>, Vec<Shown<World>>) {
     let (s, model) = queue_pair(world, qp);
     let signals = |shown: Vec<SignalInfo>, read| {
-        let signal = |(number, shown): (usize, SignalInfo)| Signal {
+        let signal = |(number, shown): (usize, SignalInfo)| Shown {
             name: shown.name,
             kind: match shown.merged {
                 Merged::Mean => Kind::Mean,

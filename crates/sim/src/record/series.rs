@@ -3,19 +3,18 @@
 //! Bins start at 1 us, or 10 us where there are thousands of series. Nothing is done per packet but what the counters and the
 //! queues' integrals over time cost anyway.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use tailback_proto::units::Time;
 
-use super::bins::{Bins, FEW_BINS, FIRST_BIN, MAX_VALUES};
+use super::bins::{FEW_BINS, FIRST_BIN, MAX_VALUES};
 use super::entity::{at_port, peer_name, Entity};
 use super::hosts::{hears_delay, AGENT, DELAY, NIC};
 use super::items::{self, Items};
 use super::ports::{EGRESS, INGRESS, MARKS, PAUSED, PAUSING, REFUSED, SEND};
-use super::quantity::{Bin, Kind, Table};
-use super::queue_pairs::{self, Signal};
+use super::queue_pairs;
+use super::readings::Readings;
 use super::recording::Series;
-use super::signals::{Signal as Tells, Signals, Who};
+use super::signals::{Signal, Signals, Who};
 use super::tcp::{self, CONNECTION, CPU, RINGS};
 use super::told::{counted, PairLog};
 use super::{bridges, host_paths, veth};
@@ -77,46 +76,15 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// A series.
-pub(super) struct Column {
-    entity: u32,
-    metric: Cow<'static, str>,
-    pub(super) kind: Kind,
-    /// Whether a value above 0 is a reason to keep the entity.
-    keeps: bool,
-    /// The signal whose bins these are in the log of signals.
-    signal: Option<Tells>,
-}
-
-/// Columns that are read together, at one place.
-pub(super) struct Reader {
-    read: fn(&mut Bin, usize, &mut [u64], &mut [f64]),
-    at: usize,
-    pub(super) columns: usize,
-    /// The first of them.
-    pub(super) first: usize,
-    /// The node that it reads the counters of.
-    pub(super) node: usize,
-}
-
 /// Reads the counters at the end of each bin.
 pub(crate) struct Recorder {
     pub detail: Detail,
     /// Whether only some queues were to be recorded.
     chosen: bool,
-    pub(super) readers: Vec<Reader>,
-    pub(super) columns: Vec<Column>,
-    /// By column: the counter's value at the start of the bin.
-    pub(super) before: Vec<u64>,
-    pub(super) entities: Vec<Entity>,
-    /// By entity: whether it is kept even where nothing ever happened.
-    pub(super) always: Vec<bool>,
+    pub(super) read: Readings<World>,
     pub(super) items: Option<Items>,
     /// CNPs, NAKs and delay probes, where each pair of hosts has its own.
     pub(super) pairs: PairLog,
-    /// The node that is read next.
-    node: usize,
-    pub(super) bins: Bins,
 }
 
 impl Recorder {
@@ -124,256 +92,190 @@ impl Recorder {
         let details = [Detail::Full, Detail::EgressQueues, Detail::Hosts];
         let most = plan.record.max_bins as usize;
         let few = FEW_BINS.min(most);
-        let mut recorders = details.into_iter().map(|detail| Recorder::of_detail(plan, world, detail));
-        let fits = |recorder: &Recorder| recorder.columns.len() * few <= MAX_VALUES;
-        let mut recorder =
-            recorders.by_ref().find(fits).unwrap_or_else(|| Recorder::of_detail(plan, world, Detail::Hosts));
-        recorder.items = Items::new(plan, world);
-        recorder.add_items(plan);
-        let kinds: Vec<Kind> = recorder.columns.iter().map(|column| column.kind).collect();
-        let first_bin = if kinds.len() > MANY_COLUMNS { FIRST_BIN_OF_MANY } else { FIRST_BIN };
-        recorder.before = vec![0; kinds.len()];
-        recorder.bins = Bins::new(kinds, Time::ZERO, first_bin, most);
-        recorder
-    }
-
-    fn empty(detail: Detail, chosen: bool) -> Self {
-        Recorder {
-            detail,
-            chosen,
-            readers: Vec::new(),
-            columns: Vec::new(),
-            before: Vec::new(),
-            entities: Vec::new(),
-            always: Vec::new(),
-            items: None,
-            pairs: PairLog::default(),
-            node: 0,
-            bins: Bins::default(),
-        }
+        let mut all = details.into_iter().map(|detail| (detail, of_detail(plan, world, detail)));
+        let fits = |(_, read): &(Detail, Readings<World>)| read.len() * few <= MAX_VALUES;
+        let hosts = || (Detail::Hosts, of_detail(plan, world, Detail::Hosts));
+        let (detail, mut read) = all.by_ref().find(fits).unwrap_or_else(hosts);
+        let items = Items::new(plan, world);
+        add_items(&mut read, plan, items.as_ref());
+        let first_bin = if read.len() > MANY_COLUMNS { FIRST_BIN_OF_MANY } else { FIRST_BIN };
+        read.begin(Time::ZERO, first_bin, most);
+        let chosen = plan.record.queues.is_some();
+        Recorder { detail, chosen, read, items, pairs: PairLog::default() }
     }
 
     /// Another one that has yet to be given what it reads.
     pub(super) fn beside(&self) -> Self {
-        Recorder::empty(self.detail, self.chosen)
-    }
-
-    fn of_detail(plan: &Plan, world: &World, detail: Detail) -> Self {
-        let mut recorder = Recorder::empty(detail, plan.record.queues.is_some());
-        let classes = used_classes(plan);
-        let agent_of: HashMap<u32, usize> =
-            world.agents.iter().enumerate().map(|(index, agent)| (agent.host, index)).collect();
-        // The class of the first queue pair to each host, where hosts have paths.
-        let mut class_to: HashMap<u16, u8> = HashMap::new();
-        if !world.nics.host_paths.is_empty() {
-            for s in &world.nics.send_qps {
-                class_to.entry(s.dst).or_insert(s.class);
-            }
-        }
-        for (host, host_plan) in plan.hosts.iter().enumerate() {
-            let has_cpu = !world.tcp.cpus.cores_of(host).is_empty();
-            recorder.node = host;
-            recorder.add(Entity::new(&host_plan.name, "host", &host_plan.name));
-            recorder.read(&NIC, host);
-            if hears_delay(world, host) {
-                recorder.read(&DELAY, host);
-            }
-            if has_cpu {
-                recorder.read(&CPU, host);
-            }
-            if let Some(&agent) = agent_of.get(&(host as u32)) {
-                recorder.read(&AGENT, agent);
-            }
-            if has_cpu {
-                recorder.add(Entity::new(receive_name(plan, host), "receive", &host_plan.name));
-                recorder.read(&RINGS, host);
-            }
-        }
-        for (number, path) in world.nics.host_paths.iter().enumerate() {
-            let class = class_to.get(&(path.host as u16)).copied();
-            for row in host_paths::ROWS {
-                recorder.add(host_paths::entity(plan, path, row));
-                for (table, at) in host_paths::tables(path, number, row, class) {
-                    recorder.read(table, at);
-                }
-            }
-        }
-        for (entity, table, at) in bridges::entities(plan, world) {
-            recorder.add(entity);
-            recorder.read(table, at);
-        }
-        let chosen = Chosen::of(plan);
-        for port in (0..world.fabric.ports.len()).filter(|&port| !world.fabric.is_bridge(port)) {
-            let host = world.fabric.ports[port].owner as usize;
-            recorder.node = host;
-            for &class in &classes {
-                let at = lane(port, class);
-                if host < world.nics.nics.len() {
-                    recorder.add(at_port(plan, world, send_queue_name(plan, host, class), "send", port));
-                    recorder.read(&SEND, at);
-                    recorder.read(&PAUSED, at);
-                } else if detail != Detail::Hosts && chosen.has(world, port) {
-                    recorder.add(at_port(plan, world, egress_name(world, port, class), "egress", port));
-                    recorder.read(&EGRESS, at);
-                    if detail == Detail::Full {
-                        recorder.read(&MARKS, at);
-                    }
-                    recorder.read(&PAUSED, at);
-                    if detail == Detail::Full {
-                        recorder.add(at_port(plan, world, ingress_name(world, port, class), "ingress", port));
-                        recorder.read(&INGRESS, at);
-                        recorder.read(&PAUSING, at);
-                        recorder.read(&REFUSED, at);
-                    }
-                }
-            }
-        }
-        for qp in tracked(world.nics.send_qps.len(), plan.record.qps as usize) {
-            let (own, beside) = queue_pairs::signals(world, qp);
-            let s = &world.nics.send_qps[qp];
-            recorder.add(queue_pairs::entity(plan, world, qp));
-            recorder.node = s.src as usize;
-            recorder.read(&queue_pairs::RATE, qp);
-            own.into_iter().for_each(|signal| recorder.read_signal(signal));
-            recorder.node = s.dst as usize;
-            recorder.read(&queue_pairs::DELIVERED, qp);
-            recorder.node = s.src as usize;
-            beside.into_iter().for_each(|signal| recorder.read_signal(signal));
-        }
-        for connection in tracked(world.tcp.sockets.connections.len(), plan.record.qps as usize) {
-            recorder.add(tcp::entity(plan, world, connection));
-            recorder.read(&CONNECTION, connection);
-        }
-        for (entity, tables, at) in veth::entities(plan, world) {
-            recorder.add(entity);
-            tables.into_iter().for_each(|table| recorder.read(table, at));
-        }
-        recorder
-    }
-
-    fn add(&mut self, entity: Entity) {
-        self.entities.push(entity);
-        self.always.push(false);
-    }
-
-    /// More of the latest entity.
-    fn read(&mut self, table: &'static Table, at: usize) {
-        let entity = self.entities.len() - 1;
-        debug_assert!(table.of.contains(&self.entities[entity].kind));
-        self.always[entity] |= table.always;
-        let (first, node) = (self.columns.len(), self.node);
-        self.readers.push(Reader { read: table.read, at, columns: table.rows.len(), first, node });
-        self.columns.extend(table.rows.iter().filter_map(|row| {
-            let (entity, metric) = (entity as u32, Cow::Borrowed(row.metric));
-            Some(Column { entity, metric, kind: row.kind?, keeps: row.keeps, signal: row.signal })
-        }));
-    }
-
-    fn read_signal(&mut self, signal: Signal) {
-        let entity = self.entities.len() as u32 - 1;
-        let (first, node) = (self.columns.len(), self.node);
-        self.readers.push(Reader { read: signal.read, at: signal.at, columns: 1, first, node });
-        let (metric, kind) = (signal.name, signal.kind);
-        self.columns.push(Column { entity, metric, kind, keeps: false, signal: None });
-    }
-
-    /// Traffic items, and each at each of its senders.
-    fn add_items(&mut self, plan: &Plan) {
-        let Some(items) = &self.items else { return };
-        self.node = NOWHERE;
-        let (names, at_senders) = (items.names.clone(), items.at_senders.clone());
-        for (item, name) in names.iter().enumerate() {
-            self.add(Entity::new(format!("item:{name}"), "item", "").of_item(name));
-            self.read(&items::ITEM, item);
-        }
-        for (index, of) in at_senders.iter().enumerate() {
-            let (host, item) = (&plan.hosts[of.host as usize].name, &names[of.item as usize]);
-            self.add(Entity::new(format!("{host}/{item}"), "item-at-sender", host).of_item(item));
-            self.read(&items::ITEM_AT_SENDER, index);
-        }
+        let (read, pairs) = (Readings::default(), PairLog::default());
+        Recorder { detail: self.detail, chosen: self.chosen, read, items: None, pairs }
     }
 
     /// When the bin that is open ends.
     pub fn next_sample(&self) -> Time {
-        self.bins.next()
+        self.read.bins.next()
     }
 
     /// Closes the bin that ends now.
     pub fn sample(&mut self, world: &mut World) {
         self.close_bin(world);
-        if let Some(factor) = self.bins.merge_if_full() {
+        if let Some(factor) = self.read.bins.merge_if_full() {
             self.pairs.merge(factor);
         }
     }
 
     /// Closes the last bin, which may be shorter and so is never merged.
     pub fn close(&mut self, world: &mut World) {
-        if self.bins.span(world.fabric.run.now) > Time::ZERO {
+        if self.read.bins.span(world.fabric.run.now) > Time::ZERO {
             self.close_bin(world);
         }
     }
 
     fn close_bin(&mut self, world: &mut World) {
         let now = world.fabric.run.now;
-        let span = self.bins.span(now);
         if let Some(items) = &mut self.items {
             items.update(world);
         }
-        self.pairs.close_bin(self.bins.count(), &mut world.nics.pair_counts);
-        let mut bin = Bin { now, span, items: self.items.as_ref(), world };
-        let (mut before, mut values) = (&mut self.before[..], self.bins.close(now));
-        for reader in &self.readers {
-            (reader.read)(&mut bin, reader.at, before, values);
-            (before, values) = (&mut before[reader.columns..], &mut values[reader.columns..]);
-        }
+        self.pairs.close_bin(self.read.bins.count(), &mut world.nics.pair_counts);
+        self.read.close_bin(world, now, self.items.as_ref());
     }
 
     /// Gives out what was recorded. Queues that stayed empty are left out of the series.
     pub fn into_series(self, plan: &Plan, world: &World) -> (Series, Signals) {
-        let (bin, bins, mut values) = self.bins.into_columns();
-        let read = || self.columns.iter().zip(values.chunks_exact(bins.max(1)));
-        let signals = signals(plan, world, read(), &self.entities, (self.pairs, bin));
-        let mut used = self.always;
-        for (column, values) in read().filter(|(column, _)| column.keeps) {
-            used[column.entity as usize] |= values.iter().any(|&value| value > 0.0);
-        }
-        let kept = Series::keep(self.columns.into_iter(), |one| used[one.entity as usize], bins, &mut values);
-        let names = kept.into_iter().map(|column| (column.entity as usize, column.metric)).collect();
+        let now = world.fabric.run.now;
+        let by_pair = world.nics.pair_counts.is_kept();
+        let mut signals = Signals::default();
         let detail = self.detail.text(self.chosen);
-        (Series { entities: self.entities, names, values, bin, bins, detail }, signals)
+        let series = self.read.into_series(detail, |signal, entity, kind, values, bin| {
+            if !(by_pair && signal.is_between_hosts()) {
+                signals.add_column(|| who(plan, world, signal, entity), kind, values, (bin, now));
+            }
+        });
+        self.pairs.add_to(&mut signals, plan, &world.nics.pair_counts, (series.bin, now));
+        signals.add_rest(now, counted(plan, world).into_iter());
+        (series, signals)
     }
 }
 
-/// The log of signals, from columns and their bins.
-fn signals<'a>(
-    plan: &Plan,
-    world: &World,
-    columns: impl Iterator<Item = (&'a Column, &'a [f64])>,
-    entities: &[Entity],
-    (pairs, bin): (PairLog, Time),
-) -> Signals {
-    let span = (bin, world.fabric.run.now);
-    let by_pair = world.nics.pair_counts.is_kept();
-    let mut found = Signals::default();
-    for (column, values) in columns {
-        let Some(signal) = column.signal.filter(|signal| !(by_pair && signal.is_between_hosts())) else {
-            continue;
-        };
-        let entity = &entities[column.entity as usize];
-        let who = || match Who::at(signal, entity) {
-            // A receive buffer is at no port of its own.
-            who if signal == Tells::PfcXoff && who.to.is_empty() => {
-                let host = plan.hosts.iter().position(|host| host.name == entity.node);
-                let port = host.map(|host| world.nics[host].port as usize);
-                Who { to: port.map_or_else(String::new, |port| peer_name(plan, world, port)), ..who }
-            }
-            who => who,
-        };
-        found.add_column(who, column.kind, values, span);
+/// All that is recorded in this detail but traffic items.
+fn of_detail(plan: &Plan, world: &World, detail: Detail) -> Readings<World> {
+    let mut found = Readings::default();
+    let classes = used_classes(plan);
+    let agent_of: HashMap<u32, usize> =
+        world.agents.iter().enumerate().map(|(index, agent)| (agent.host, index)).collect();
+    // The class of the first queue pair to each host, where hosts have paths.
+    let mut class_to: HashMap<u16, u8> = HashMap::new();
+    if !world.nics.host_paths.is_empty() {
+        for s in &world.nics.send_qps {
+            class_to.entry(s.dst).or_insert(s.class);
+        }
     }
-    pairs.add_to(&mut found, plan, &world.nics.pair_counts, span);
-    found.add_rest(world.fabric.run.now, counted(plan, world).into_iter());
+    for (host, host_plan) in plan.hosts.iter().enumerate() {
+        let has_cpu = !world.tcp.cpus.cores_of(host).is_empty();
+        found.node = host;
+        found.add(Entity::new(&host_plan.name, "host", &host_plan.name));
+        found.read(&NIC, host);
+        if hears_delay(world, host) {
+            found.read(&DELAY, host);
+        }
+        if has_cpu {
+            found.read(&CPU, host);
+        }
+        if let Some(&agent) = agent_of.get(&(host as u32)) {
+            found.read(&AGENT, agent);
+        }
+        if has_cpu {
+            found.add(Entity::new(receive_name(plan, host), "receive", &host_plan.name));
+            found.read(&RINGS, host);
+        }
+    }
+    for (number, path) in world.nics.host_paths.iter().enumerate() {
+        let class = class_to.get(&(path.host as u16)).copied();
+        for row in host_paths::ROWS {
+            found.add(host_paths::entity(plan, path, row));
+            for (table, at) in host_paths::tables(path, number, row, class) {
+                found.read(table, at);
+            }
+        }
+    }
+    for (entity, table, at) in bridges::entities(plan, world) {
+        found.add(entity);
+        found.read(table, at);
+    }
+    let chosen = Chosen::of(plan);
+    for port in (0..world.fabric.ports.len()).filter(|&port| !world.fabric.is_bridge(port)) {
+        let host = world.fabric.ports[port].owner as usize;
+        found.node = host;
+        for &class in &classes {
+            let at = lane(port, class);
+            if host < world.nics.nics.len() {
+                found.add(at_port(plan, world, send_queue_name(plan, host, class), "send", port));
+                found.read(&SEND, at);
+                found.read(&PAUSED, at);
+            } else if detail != Detail::Hosts && chosen.has(world, port) {
+                found.add(at_port(plan, world, egress_name(world, port, class), "egress", port));
+                found.read(&EGRESS, at);
+                if detail == Detail::Full {
+                    found.read(&MARKS, at);
+                }
+                found.read(&PAUSED, at);
+                if detail == Detail::Full {
+                    found.add(at_port(plan, world, ingress_name(world, port, class), "ingress", port));
+                    found.read(&INGRESS, at);
+                    found.read(&PAUSING, at);
+                    found.read(&REFUSED, at);
+                }
+            }
+        }
+    }
+    for qp in tracked(world.nics.send_qps.len(), plan.record.qps as usize) {
+        let (own, beside) = queue_pairs::signals(world, qp);
+        let s = &world.nics.send_qps[qp];
+        found.add(queue_pairs::entity(plan, world, qp));
+        found.node = s.src as usize;
+        found.read(&queue_pairs::RATE, qp);
+        own.into_iter().for_each(|signal| found.read_shown(signal));
+        found.node = s.dst as usize;
+        found.read(&queue_pairs::DELIVERED, qp);
+        found.node = s.src as usize;
+        beside.into_iter().for_each(|signal| found.read_shown(signal));
+    }
+    for connection in tracked(world.tcp.sockets.connections.len(), plan.record.qps as usize) {
+        found.add(tcp::entity(plan, world, connection));
+        found.read(&CONNECTION, connection);
+    }
+    for (entity, tables, at) in veth::entities(plan, world) {
+        found.add(entity);
+        tables.into_iter().for_each(|table| found.read(table, at));
+    }
     found
+}
+
+/// Traffic items, and each at each of its senders.
+fn add_items(found: &mut Readings<World>, plan: &Plan, items: Option<&Items>) {
+    let Some(items) = items else { return };
+    found.node = NOWHERE;
+    for (item, name) in items.names.iter().enumerate() {
+        found.add(Entity::new(format!("item:{name}"), "item", "").of_item(name));
+        found.read(&items::ITEM, item);
+    }
+    for (index, of) in items.at_senders.iter().enumerate() {
+        let (host, item) = (&plan.hosts[of.host as usize].name, &items.names[of.item as usize]);
+        found.add(Entity::new(format!("{host}/{item}"), "item-at-sender", host).of_item(item));
+        found.read(&items::ITEM_AT_SENDER, index);
+    }
+}
+
+/// Who tells whom at an entity.
+fn who(plan: &Plan, world: &World, signal: Signal, entity: &Entity) -> Who {
+    match Who::at(signal, entity) {
+        // A receive buffer is at no port of its own.
+        who if signal == Signal::PfcXoff && who.to.is_empty() => {
+            let host = plan.hosts.iter().position(|host| host.name == entity.node);
+            let port = host.map(|host| world.nics[host].port as usize);
+            Who { to: port.map_or_else(String::new, |port| peer_name(plan, world, port)), ..who }
+        }
+        who => who,
+    }
 }
 
 /// Classes that any packet of the plan can be in.

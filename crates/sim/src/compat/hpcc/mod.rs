@@ -39,18 +39,21 @@ pub use world::{Fct, PfcEvent};
 use tailback_proto::units::Time;
 
 use crate::plan::PlanError;
+use crate::record::readings::Readings;
+use crate::record::series::Detail;
 use crate::record::Recording;
 use crate::simulation::Progress;
 use crate::work::{Finished, Work};
 use packet::Kind;
 use recording::recording;
-use series::Recorder;
+use series::readings;
 use world::{Event, World, INDEX_LIMIT};
 
 /// A run under way.
 pub struct HpccSimulation {
     world: World,
-    recorder: Recorder,
+    read: Readings<World>,
+    detail: Detail,
     executed: u64,
 }
 
@@ -127,9 +130,9 @@ impl HpccSimulation {
             }
         }
         world.begin();
-        let recorder = Recorder::new(&world);
-        world.schedule(recorder.next_sample(), Event::Sample, 0);
-        Ok(HpccSimulation { world, recorder, executed: 0 })
+        let (read, detail) = readings(&world);
+        world.schedule(read.bins.next().0, Event::Sample, 0);
+        Ok(HpccSimulation { world, read, detail, executed: 0 })
     }
 
     /// Executes up to `max_events` events.
@@ -167,7 +170,7 @@ impl HpccSimulation {
             Event::LinkDown => world.on_link_down(),
             Event::RetransmissionTimer => world.on_retransmission_timer(index),
             Event::QueueSample => {
-                let bin_ends = self.recorder.next_sample() <= world.stop;
+                let bin_ends = self.read.bins.next().0 <= world.stop;
                 world.on_queue_sample(1 + bin_ends as usize);
             }
             Event::Sample => self.on_sample(),
@@ -179,9 +182,11 @@ impl HpccSimulation {
 
     /// Ends a bin; and the run, once every flow is done and nothing but its end is still to come.
     fn on_sample(&mut self) {
-        self.recorder.sample(&mut self.world);
+        let now = Time(self.world.now);
+        self.read.close_bin(&mut self.world, now, None);
+        self.read.bins.merge_if_full();
         self.world.done = self.world.is_at_rest();
-        self.world.schedule(self.recorder.next_sample(), Event::Sample, 0);
+        self.world.schedule(self.read.bins.next().0, Event::Sample, 0);
     }
 
     /// Why the work cannot go on: one line.
@@ -218,7 +223,7 @@ impl HpccSimulation {
     /// Ends the run where it stands and hands over what was recorded.
     pub fn finish(mut self) -> HpccRecording {
         let complete = self.world.done;
-        let recording = recording(&mut self.world, self.recorder, self.executed, complete);
+        let recording = recording(&mut self.world, (self.read, self.detail), self.executed, complete);
         let world = &self.world;
         let [hosts, switches] = &world.transmissions;
         let lanes = world.lane_counters.iter();

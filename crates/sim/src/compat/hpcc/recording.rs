@@ -10,11 +10,17 @@ use super::audit::audit;
 use super::packet::Kind;
 use super::plan::Flow as FlowPlan;
 use super::port::{Heard, LANES};
-use super::series::Recorder;
+use super::series::{
+    CNPS, DISCARDS, DUPLICATES, ECN_MARKED, MARKS, NAKS, OUT_OF_SEQUENCE, PAUSED, PAUSES, RECEIVED, SENT,
+    TIMEOUTS,
+};
 use super::work::WORK_PRIORITY;
 use super::world::World;
+use crate::record::counters::Rows;
 use crate::record::quantity::bits_per_second;
-use crate::record::signals::Signal;
+use crate::record::readings::Readings;
+use crate::record::series::Detail;
+use crate::record::signals::{Signal, Signals, Who};
 use crate::record::{Counter, Drop, Entity, Fault, Flow, Meta, Pause, Queue, Recording};
 
 impl Heard {
@@ -57,6 +63,17 @@ impl World {
         priorities
     }
 
+    /// Packets and bytes that came in at a lane: what the peer sent, less what is on the wire.
+    pub fn received(&self, at: usize) -> (u64, u64) {
+        let (port, priority) = (at / LANES, at % LANES);
+        let peer = self.ports[port].peer as usize;
+        let sent = &self.lanes[peer * LANES + priority];
+        let flight = self.ports[peer].flight.iter(&self.packets);
+        let on_wire = flight.filter(|packet| packet.priority as usize == priority);
+        on_wire
+            .fold((sent.tx_packets, sent.tx_bytes), |left, packet| (left.0 - 1, left.1 - packet.wire as u64))
+    }
+
     /// Rate and alpha of a flow's queue pair now; 0 before it starts and after it is done.
     pub fn rate_and_alpha(&self, flow: usize) -> (f64, f64) {
         match self.send.get(flow) {
@@ -73,7 +90,12 @@ impl World {
 }
 
 /// Collects the recording at the end of a run.
-pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, complete: bool) -> Recording {
+pub(super) fn recording(
+    world: &mut World,
+    (mut read, detail): (Readings<World>, Detail),
+    events: u64,
+    complete: bool,
+) -> Recording {
     let origin = world.origin;
     world.now = world.now.max(origin);
     for lane in 0..world.heard.len() {
@@ -82,8 +104,15 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
             world.pause_logs.entry(lane).or_default().add(Time(since - origin), until);
         }
     }
-    let (series, mut signals) = recorder.into_series(world);
-    signals.add_rest(Time(world.now - origin), counted_signals(world));
+    let (now, end) = (Time(world.now), Time(world.now - origin));
+    if read.bins.span(now) > Time::ZERO {
+        read.close_bin(world, now, None);
+    }
+    let mut signals = Signals::default();
+    let series = read.into_series(detail.text(false), |signal, entity, kind, values, bin| {
+        signals.add_column(|| Who::at(signal, entity), kind, values, (bin, end));
+    });
+    signals.add_rest(end, counted_signals(world));
     let queues = queues(world);
     let (conservation, errors) = audit(world);
     let mut faults = lossless_drops(world);
@@ -122,7 +151,8 @@ pub(super) fn recording(world: &mut World, recorder: Recorder, events: u64, comp
         latency: Vec::new(),
         bridge_cores: Vec::new(),
     };
-    Recording { flows: flows(world), series, signals, counters: counters(world), meta }
+    let (flows, counters) = (flows(world), counters(world));
+    Recording { flows, series, signals, counters, meta }
 }
 
 /// Signals of queues, which may have no series.
@@ -314,63 +344,37 @@ fn queue(world: &World, kind: &'static str, port: usize, priority: u8, order: u3
     }
 }
 
-fn counters(world: &World) -> Vec<Counter> {
-    let mut rows = Vec::new();
-    for (host, &node) in world.hosts.iter().enumerate() {
-        let c = &world.host_counters[host];
-        for (name, value) in [
-            ("np_ecn_marked_roce_packets", c.marked),
-            ("np_cnp_sent", c.cnp_sent),
-            ("rp_cnp_handled", c.cnp_handled),
-            ("out_of_sequence", c.out_of_sequence),
-            ("packet_seq_err", c.packet_seq_err),
-            ("local_ack_timeout_err", c.timeouts),
-            ("duplicate_request", c.duplicate),
-        ] {
-            let node = world.node_name(node);
-            rows.push(Counter { node, port: String::new(), counter: name.into(), value });
-        }
+fn counters(world: &mut World) -> Vec<Counter> {
+    let now = Time(world.now);
+    let mut rows = Rows::at_end(world, now);
+    for host in 0..rows.bin.world.hosts.len() {
+        let name = rows.bin.world.node_name(rows.bin.world.hosts[host]);
+        rows.add(&name, "", |bin, add| {
+            (ECN_MARKED.count)(bin.world, host, add);
+            for table in [&CNPS, &OUT_OF_SEQUENCE, &NAKS, &TIMEOUTS] {
+                (table.count)(bin, host, add);
+            }
+            (DUPLICATES.count)(bin.world, host, add);
+        });
     }
-    for (at, (lane, heard)) in world.lanes.iter().zip(&world.heard).enumerate() {
-        let received = received(world, at);
-        let traffic = lane.tx_packets + received.0;
+    for at in 0..rows.bin.world.lanes.len() {
+        let (world, port) = (&*rows.bin.world, at / LANES);
+        let (heard, is_switch) = (&world.heard[at], world.ports[port].is_switch);
+        let traffic = world.lanes[at].tx_packets + world.received(at).0;
         if traffic + heard.pauses + heard.resumes + heard.sent == 0 {
             continue;
         }
-        let (port, class) = (at / LANES, at % LANES);
-        let (p, counters) = (&world.ports[port], &world.lane_counters[at]);
-        let mut values = vec![
-            (format!("tx_prio{class}_packets"), lane.tx_packets),
-            (format!("tx_prio{class}_bytes"), lane.tx_bytes),
-            (format!("rx_prio{class}_pause"), heard.pauses + heard.resumes),
-            (format!("rx_prio{class}_pause_duration"), heard.paused_until(world.now) / 1_000_000),
-            (format!("rx_prio{class}_pause_transition"), heard.transitions),
-            (format!("tx_prio{class}_pause"), heard.sent),
-        ];
-        if p.is_switch {
-            values.push((format!("rx_prio{class}_packets"), received.0));
-            values.push((format!("rx_prio{class}_bytes"), received.1));
-            values.push((format!("ecn_marked_tc_{class}"), counters.marked));
-            values.push((format!("tc_no_buffer_discard_uc_tc_{class}"), counters.dropped));
-        }
-        let (node, port) = (world.node_name(p.node), world.port_name(port));
-        let port = if p.is_switch { port } else { String::new() };
-        rows.extend(values.into_iter().map(|(counter, value)| Counter {
-            node: node.clone(),
-            port: port.clone(),
-            counter,
-            value,
-        }));
+        let name = if is_switch { world.port_name(port) } else { String::new() };
+        rows.add_class(&world.node_name(world.ports[port].node), &name, (at % LANES) as u8, |bin, add| {
+            (SENT.count)(bin.world, at, add);
+            (PAUSED.count)(bin, at, add);
+            (PAUSES.count)(bin.world, at, add);
+            if is_switch {
+                (RECEIVED.count)(bin.world, at, add);
+                (MARKS.count)(bin, at, add);
+                (DISCARDS.count)(bin.world, at, add);
+            }
+        });
     }
-    rows
-}
-
-/// Packets and bytes that came in at a lane: what the peer sent, less what is on the wire.
-fn received(world: &World, at: usize) -> (u64, u64) {
-    let (port, priority) = (at / LANES, at % LANES);
-    let peer = world.ports[port].peer as usize;
-    let sent = &world.lanes[peer * LANES + priority];
-    let on_wire =
-        world.ports[peer].flight.iter(&world.packets).filter(|packet| packet.priority as usize == priority);
-    on_wire.fold((sent.tx_packets, sent.tx_bytes), |left, packet| (left.0 - 1, left.1 - packet.wire as u64))
+    rows.rows
 }
