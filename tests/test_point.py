@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from commands import COMMAND
 from tailback import cli
 from tailback.point.settings import PointSettings, read
 
@@ -175,3 +177,50 @@ def test_settings_are_written_as_they_are_read(tmp_path: Path) -> None:
     again = PointSettings.model_validate(yaml.safe_load(settings.as_yaml()))
     assert again == settings
     assert (settings.delay, settings.ecn and settings.ecn.k_max) == (10_000_000, 90_000)
+
+
+KERNEL = """
+ip link add a0 type veth peer name pa && ip link add b0 type veth peer name pb && ip link set pb mtu 1400
+{command} point pa pb --kernel --set rate=50Mbps --set 'ecn={{k_min: 20KB, k_max: 60KB, p_max: 0.1}}' \\
+  --set buffer=500KB --duration 500ms --json --out {out}
+echo "status $?"; ip -o link show type bridge; ip -o link show dev pa; tc qdisc show dev pa
+"""
+
+
+@needs_namespaces
+def test_the_kernels_own_point_is_taken_back_and_says_where_it_cannot_be(tmp_path: Path) -> None:
+    script = KERNEL.format(command=" ".join(COMMAND), out=tmp_path / "out")
+    done = subprocess.run(["unshare", "-rn", "sh", "-c", script], capture_output=True, text=True, check=False)
+    *told, status, link, discipline = done.stdout.splitlines()
+    if done.stderr:  # there is no sch_red
+        assert re.match(r"tailback point --kernel: found '.*unknown.*', expected .*sch_red", done.stderr)
+        assert len(done.stderr.splitlines()) == 1
+        assert (status, told) == ("status 2", [])
+        assert not (tmp_path / "out").exists()
+    else:
+        assert status == "status 0"
+        assert json.loads("".join(told))["directions"][0]["marked"] == 0
+    assert "mtu 1500 qdisc" in link
+    assert "state DOWN" in link
+    assert "master" not in link
+    assert "tbf" not in discipline
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["a", "b"], "found no ecn, expected k_min, k_max and p_max"),
+        (["a", "b", "--set", "loss=0.1"], "found loss, expected rate, buffer and ecn"),
+        (["x/a", "b"], "found x/a and b, expected interfaces of one namespace"),
+        (["nobody0", "b", "--set", "ecn={k_min: 1KB, k_max: 2KB}"], "expected an interface that may join"),
+    ],
+)
+def test_what_the_kernels_point_has_not_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], said: str
+) -> None:
+    assert cli.main(["point", *given, "--kernel", "--out", str(tmp_path / "out")]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("tailback point --kernel: found "), err
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert not (tmp_path / "out").exists()

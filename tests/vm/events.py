@@ -22,6 +22,9 @@ from typing import Any
 import pytest
 from machine import Machine, image
 from tailback import Result, captured
+from tailback.lab.model import LabHost
+from tailback.point import kernel
+from tailback.point.settings import PointSettings
 
 NAMESPACE = "tailback-vm-events"
 ENDPOINT_AT, MACHINE_AT = "10.86.0.2", "10.86.0.1"
@@ -247,3 +250,42 @@ def test_cnps_keep_their_interval(machine: Machine, tmp_path: Path) -> None:
     assert flow["np_ecn_marked_roce_packets"] > MESSAGES * PACKETS / 2
     assert flow["np_cnp_sent"] == gaps["count"] + 1 > 50
     assert gaps["least_ps"] >= CNP_INTERVAL_US * 1_000_000
+
+
+def test_the_kernel_is_the_congestion_point(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tailback point --kernel`, its lines over the serial line: end points on both taps, RED between."""
+
+    def ask(_host: LabHost, line: str, _patience_s: float = 0.0) -> tuple[int, str, str]:
+        machine.start(line)
+        status, output = machine.end()
+        return status, output, output
+
+    monkeypatch.setattr(kernel, "ask", ask)
+    for line in ("rdma link delete rxe0", "ip addr flush dev eth0", "ip addr flush dev eth1"):
+        machine.run(line)
+    machine.run("ip link set eth1 mtu 4300")
+    there("ip", "addr", "flush", "dev", "mgmt0").communicate()
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(SCENARIO.replace(f"depth: 1, messages: {MESSAGES}", "depth: 4"))
+    slow = ["run.duration=6s", "host.dcqcn.rpg_ai_rate=1", "host.dcqcn.rpg_hai_rate=1"]
+    sets = [part for setting in slow for part in ("--set", setting)]
+    where = ("h0=rdma0", "h1=mgmt0", *sets, "--out", tmp_path / "run", "--no-report")
+    ours = tailback("endpoint", scenario, *where)
+    ecn = {"k_min": "20KB", "k_max": "60KB", "p_max": 0.1}
+    settings = PointSettings.model_validate({"rate": "40Mbps", "buffer": "1MB", "ecn": ecn})
+    looks: list[Any] = []
+    told = kernel.run("eth0", "eth1", settings, int(15e12), looks.append)
+    print(ours.communicate(timeout=120)[0], told["directions"])
+    assert ours.returncode == 0
+    assert told["ended_by"] is None
+    assert machine.run("ip -o link show type bridge").strip() == ""
+    assert "tbf" not in machine.run("tc qdisc show")
+    flow = Result.load(tmp_path / "run").flows.to_pylist()[0]
+    forward = told["directions"][0]
+    assert 0 < flow["np_ecn_marked_roce_packets"] <= forward["marked"]
+    assert flow["rp_cnp_handled"] > 0
+    assert flow["bytes_delivered"] < forward["tx_bytes"]
+    assert forward["tx_bytes"] == sum(row["tx_bytes"] for row in told["bins"][0])
+    assert len(looks) > 10

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,7 @@ from tailback import text
 from tailback.cli.command import command_app
 from tailback.cli.common import AsJson, Out, Quiet, bad_input, result_folder, say, say_json
 from tailback.cli.status import DONE, FAULT
+from tailback.point import kernel
 from tailback.point.settings import read
 from tailback.units import UnitError, duration
 
@@ -23,10 +25,15 @@ if TYPE_CHECKING:
 
 app = command_app()
 
+LOOKS = 6
+"""Of the last of them, a second and what lies between, the display shows the rate."""
 ROWS = {
     "tx_frames": "forwarded",
     "marked": "marked CE",
     "dropped_full": "dropped, buffer full",
+    "dropped_early": "dropped by RED, not ECN-capable",
+    "dropped_pdrop": "dropped, RED's limit",
+    "dropped_other": "dropped otherwise",
     "dropped_loss": "lost at random",
     "dropped_event": "dropped by events",
     "dropped_too_long": "longer than the interface takes",
@@ -52,6 +59,12 @@ def point(
     lasts: Annotated[
         str | None, typer.Option("--duration", metavar="TIME", help="End by itself after that time.")
     ] = None,
+    in_kernel: Annotated[
+        bool,
+        typer.Option(
+            "--kernel", help="Let the kernel's bridge do it, with tc's RED; it is taken back at the end."
+        ),
+    ] = False,
     out: Out = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -70,7 +83,8 @@ def point(
             raise typer.BadParameter(f"--duration: {error}") from None
         with result_folder(out, "point") as folder:
             with _display(quiet or as_json) as show:
-                told = points.run(first, second, settings, duration_ps, show)
+                carried_out = kernel.run if in_kernel else points.run
+                told = carried_out(first, second, settings, duration_ps, show)
             points.write(folder, settings, told)
     if as_json:
         say_json({"folder": str(folder.given), **{k: v for k, v in told.items() if k != "bins"}})
@@ -91,28 +105,39 @@ def _display(quiet: bool) -> Iterator[Callable[[points.Told], None] | None]:
     from rich.console import Console
     from rich.live import Live
 
+    seen: deque[points.Told] = deque(maxlen=LOOKS)
+
+    def show(told: points.Told) -> None:
+        seen.append(told)
+        live.update(_table(told, seen[0] if len(seen) > 1 else None))
+
     with Live(console=Console(stderr=True), transient=True) as live:
-        yield lambda told: live.update(_table(told))
+        yield show
 
 
-def _table(told: dict[str, Any]) -> Table:
-    """What was counted, a column a direction."""
+def _table(told: points.Told, since: points.Told | None = None) -> Table:
+    """What was counted, a column a direction; the rate is that of the whole, or `since` an earlier look."""
     from rich.table import Table
 
-    names, seconds = told["interfaces"], max(told["elapsed_ps"] / 1e12, 1e-9)
+    names, took_ps = told["interfaces"], told["elapsed_ps"]
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("")
+    table.add_column(text.duration(took_ps / 1e12))
     for one, other in (names, names[::-1]):
         table.add_column(f"{one} to {other}", justify="right")
-    directions = told["directions"]
-    table.add_row("rate", *(text.rate(8 * one["tx_bytes"] / seconds) for one in directions))
+    directions, sent = told["directions"], [one["tx_bytes"] for one in told["directions"]]
+    if since is not None:
+        took_ps -= since["elapsed_ps"]
+        sent = [now - one["tx_bytes"] for now, one in zip(sent, since["directions"], strict=True)]
+    table.add_row("rate", *(text.rate(8e12 * one / max(took_ps, 1000)) for one in sent))
     table.add_row("waiting", *(text.size(one) for one in told["queued_bytes"]))
     table.add_row("waiting at most", *(text.size(one["most_queued_bytes"]) for one in directions))
     for key, words in ROWS.items():
-        if any(one[key] for one in directions) or key == "tx_frames":
-            table.add_row(words, *(text.count(one[key]) for one in directions))
-    late = [text.duration(ns / 1e9) for ns in told["late_ns"]]
-    table.add_row("later than due", f"{late[0]} median, {late[1]} p99, {late[3]} at most")
-    if told["unfinished_checksums"]:
+        counts = [one.get(key, 0) for one in directions]
+        if any(counts) or key == "tx_frames":
+            table.add_row(words, *map(text.count, counts))
+    if "late_ns" in told:  # the kernel tells of nothing like it
+        late = [text.duration(ns / 1e9) for ns in told["late_ns"]]
+        table.add_row("later than due", f"{late[0]} median, {late[1]} p99, {late[3]} at most")
+    if told.get("unfinished_checksums"):
         table.add_row("without checksum", text.count(told["unfinished_checksums"]), "ethtool -K IFACE tx off")
     return table

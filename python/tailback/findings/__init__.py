@@ -244,6 +244,9 @@ def _signals(summary: dict[str, Any]) -> Finding:
     signals = summary["signals"]
     data = summary["conservation"]["data_packets"]["sent"]
     cnps = list(summary["protocols"]) != [TCP]  # TCP's echoes are told with TCP
+    if not signals["ecn_marked_packets"] and signals["cnps"]:  # end points with real packets
+        words = "No queue of this run has marked a packet, but the network outside of it: "
+        return Finding("ECN marks", "elsewhere", f"{words}{text.plural(signals['cnps'], 'CNP')} sent.")
     if not signals["ecn_marked_packets"]:
         sent = f"; {text.plural(signals['cnps'], 'CNP')} sent" if cnps else ""
         why = "" if cnps or (summary["tcp"] or {}).get("ecn") else ": TCP does not use ECN here"

@@ -35,7 +35,7 @@ def plan(lab: Lab) -> list[Step]:
     return [
         *map(_own, own["first"]),
         *(step for one in lab.rebind for step in _rebind(one)),
-        *(step for one in lab.bridges for step in _bridge(one)),
+        *(step for one in lab.bridges for step in bridge_steps(one)),
         *map(_own, own["after-bridges"]),
         *(step for one in lab.nics for step in _nic(one)),
     ]
@@ -66,7 +66,8 @@ def _override(pci: str, driver: str) -> str:
     return f"echo {driver} > /sys/bus/pci/devices/{pci}/driver_override"
 
 
-def _bridge(bridge: LabBridge) -> Iterator[Step]:
+def bridge_steps(bridge: LabBridge) -> Iterator[Step]:
+    """What makes a bridge and its ports."""
     host, name = bridge.host, bridge.name
     for port in bridge.ports:
         if port.roce is not None:

@@ -1,0 +1,192 @@
+"""The kernel's own congestion point: a bridge with RED behind a rate at both ports, and what `tc` counts.
+
+The bridge is set up as that of a lab (`tailback.lab.steps`), and taken back at the end.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import ValidationError
+
+from tailback import signals
+from tailback.lab.model import LOCAL, LabBridge, LabHost
+from tailback.lab.reach import ask, last_line
+from tailback.lab.readers import QdiscCounters, Unread, tc
+from tailback.lab.steps import Step, bridge_steps
+from tailback.point.settings import PointSettings
+from tailback.scenario import Problem, ScenarioError
+
+BRIDGE = "tailback-cp"
+STEP_S = 0.2
+"""Time between two looks at the counters."""
+AVERAGE_PACKET_BYTES = 1000
+"""RED's `avpkt`, as in the example of tc-red(8)."""
+BURST_BYTES = 20_000
+"""What the rate lets through at once: an assumption. Two packets of 9 KB, so that each MTU passes."""
+_HERE = LabHost(at=LOCAL, model=None)
+_WHERE = "tailback point --kernel"
+
+_OF_RED = {"min": "ecn.k_min", "max": "ecn.k_max", "probability": "ecn.p_max", "limit": "buffer"}
+"""RED's words for what is set."""
+
+Told = dict[str, Any]
+
+
+def run(
+    first: str,
+    second: str,
+    settings: PointSettings,
+    duration_ps: int | None = None,
+    show: Callable[[Told], None] | None = None,
+) -> Told:
+    """Has the kernel forward between two interfaces of a namespace, until the time is over or a signal comes.
+
+    Raises:
+        ScenarioError: it cannot be set up, or has what only the program's point has; nothing of it is left.
+    """
+    namespace, names = _place(first, second)
+    with signals.noted() as seen, _set_up(namespace, names, settings):
+        counts, begin = _Counts(), time.monotonic()
+        end = float("inf") if duration_ps is None else begin + duration_ps / 1e12
+        told: Told = {"interfaces": [first, second], "happened": [], "bin_ps": int(1e12 * STEP_S)}
+        told |= {"ended_by": None, "bins": counts.bins}
+        over = False
+        while not over:
+            time.sleep(min(STEP_S, max(0.0, end - time.monotonic())))
+            over = bool(seen) or time.monotonic() >= end
+            try:
+                for number, name in enumerate(names[::-1]):  # what goes from A to B waits at B
+                    counts.look(number, _counters(namespace, name))
+            except Unread as error:
+                told["ended_by"], over = str(error), True
+            elapsed_ps = int(1e12 * (time.monotonic() - begin))
+            told = {**told, "elapsed_ps": elapsed_ps, **counts.told()}
+            if show is not None:
+                show(told)
+    return told
+
+
+class _Counts:
+    """What was counted so far, by direction."""
+
+    def __init__(self) -> None:
+        self.bins: list[list[dict[str, int]]] = [[], []]
+        self._directions = [dict.fromkeys(("tx_frames", "tx_bytes", "marked"), 0) for _ in range(2)]
+        self._queued, self._most = [0, 0], [0, 0]
+
+    def look(self, number: int, found: QdiscCounters) -> None:
+        """Takes what a direction's discipline has counted."""
+        counted, before = found.counters, self._directions[number]
+        dropped = {f"dropped_{name}": counted.get(f"red_{name}", 0) for name in ("early", "pdrop", "other")}
+        now = {
+            "tx_frames": counted["qdisc_sent_packets"],
+            "tx_bytes": counted["qdisc_sent_bytes"],
+            "marked": counted.get("red_marked", 0),
+            **dropped,
+        }
+        since = {key: value - before.get(key, 0) for key, value in now.items()}
+        self._directions[number], self._queued[number] = now, found.backlog_bytes
+        self._most[number] = max(self._most[number], found.backlog_bytes)
+        row = {"dropped": sum(since[key] for key in dropped), "most_queued_bytes": found.backlog_bytes}
+        self.bins[number].append({"tx_bytes": since["tx_bytes"], "marked": since["marked"], **row})
+
+    def told(self) -> Told:
+        """As the program's own point tells it."""
+        most = [{"most_queued_bytes": most} for most in self._most]
+        directions = [{**one, **of} for one, of in zip(self._directions, most, strict=True)]
+        return {"directions": directions, "queued_bytes": list(self._queued)}
+
+
+def _place(first: str, second: str) -> tuple[str, list[str]]:
+    """Namespace, empty for this one, and the names there."""
+    parted = [name.rpartition("/") for name in (first, second)]
+    if parted[0][0] != parted[1][0]:
+        raise _refused(
+            f"found {first} and {second}, expected interfaces of one namespace: a bridge joins these"
+        )
+    return parted[0][0], [name for _, _, name in parted]
+
+
+def _refused(text: str) -> ScenarioError:
+    return ScenarioError([Problem(_WHERE, (), text)])
+
+
+def _ask(namespace: str, line: str) -> tuple[int, str, str]:
+    there = f"ip netns exec {shlex.quote(namespace)} sh -c {shlex.quote(line)}"
+    return ask(_HERE, there if namespace else line)
+
+
+def _counters(namespace: str, name: str) -> QdiscCounters:
+    status, out, said = _ask(namespace, f"tc -s -j qdisc show dev {name}")
+    if status:
+        raise Unread(f"{name}: {last_line(said)}")
+    return tc(out)
+
+
+def _steps(namespace: str, names: list[str], settings: PointSettings) -> list[Step]:
+    only_ours = {
+        "delay": settings.delay,
+        "pfc": settings.pfc,
+        "loss": settings.loss,
+        "events": settings.events,
+    }
+    for key, value in only_ours.items():
+        if value:
+            raise _refused(f"found {key}, expected rate, buffer and ecn: the kernel's bridge has no more")
+    if settings.ecn is None:
+        raise _refused(
+            "found no ecn, expected k_min, k_max and p_max, which are RED's min, max and probability"
+        )
+    mtus = []
+    for name in names:
+        status, out, said = _ask(namespace, f"ip -o link show dev {shlex.quote(name)}")
+        found = re.search(r" mtu (\d+) ", out)
+        if status or not found:
+            raise _refused(f"found {last_line(said)!r}, expected an interface that may join a bridge: {name}")
+        mtus.append(int(found[1]))
+    rate, limit = f"{settings.rate}bps", f"{settings.buffer}B"
+    red = {
+        "kind": "red",
+        "limit": limit,
+        "min": f"{settings.ecn.k_min}B",
+        "max": f"{settings.ecn.k_max}B",
+        "avpkt": f"{AVERAGE_PACKET_BYTES}B",
+        "bandwidth": rate,
+        "probability": settings.ecn.p_max,
+        "ecn": True,
+    }
+    tbf = {"kind": "tbf", "rate": rate, "burst": f"{BURST_BYTES}B", "child": red}
+    ports = [{"interface": name, "qdisc": tbf} for name in names]
+    try:
+        bridge = LabBridge.model_validate({"host": "here", "name": BRIDGE, "mtu": min(mtus), "ports": ports})
+    except ValidationError as error:
+        one = error.errors(include_url=False)[0]
+        key, expected = str(one["loc"][-1]), one["msg"].removeprefix("Input should be ")
+        raise _refused(f"{_OF_RED.get(key, key)}: expected {expected}") from None
+    return list(bridge_steps(bridge))
+
+
+@contextmanager
+def _set_up(namespace: str, names: list[str], settings: PointSettings) -> Iterator[None]:
+    """The bridge, for as long as it is used."""
+    undo: list[str] = []
+    try:
+        for step in _steps(namespace, names, settings):
+            back = step.undo
+            if step.remember:
+                _, back, _ = _ask(namespace, step.remember)
+            status, _, said = _ask(namespace, step.do)
+            if status:
+                missing = ", and a kernel with sch_red and sch_tbf" if "unknown" in said else ""
+                raise _refused(f"found {last_line(said)!r}, expected that this works{missing}: {step.do}")
+            undo.append(back.strip())
+        yield
+    finally:
+        for line in filter(None, undo[::-1]):
+            _ask(namespace, line)
