@@ -112,21 +112,36 @@ def test_hpcc_uses_its_share_of_the_link_and_has_no_queue() -> None:
     assert MEASURES["standing_queue_bytes"](result, since=0.005) < 10_000
 
 
-def short_messages(control: str) -> float:
-    """The 95th percentile of slowdown of messages up to 30 KB, at half load of web search."""
+def slowdowns(control: str, *more: str) -> tuple[list[float], list[float]]:
+    """Slowdowns of messages up to 30 KB, and above, at half load of web search."""
     ecn = "{k_min: 400KB, k_max: 1600KB, p_max: 0.2}"  # Alibaba's DCQCN at 100 Gbit/s
     sets = [f"host.congestion={control}", "traffic.0.load=0.5", "run.duration=6ms"]
-    sets += ["host.dcqcn.profile=alibaba"]
+    sets += ["host.dcqcn.profile=alibaba", *more]
     sets += [f"switch.ecn={ecn}"] if control == "dcqcn" else []
     flows = tailback.run("leaf-spine-websearch", sets=sets).flows
     rows = flows.select(["fct_ps", "ideal_fct_ps", "bytes_delivered", "state"]).to_pylist()
-    done = [row for row in rows if row["state"] == "done" and row["bytes_delivered"] <= 30_000]
-    return float(np.percentile([row["fct_ps"] / row["ideal_fct_ps"] for row in done], 95))
+    sizes: tuple[list[float], list[float]] = ([], [])
+    for row in rows:
+        if row["state"] == "done":
+            sizes[row["bytes_delivered"] > 30_000].append(row["fct_ps"] / row["ideal_fct_ps"])
+    return sizes
+
+
+def short_messages(control: str) -> float:
+    return float(np.percentile(slowdowns(control)[0], 95))
 
 
 def test_slowdowns_of_short_messages_are_in_the_published_order() -> None:
     hpcc, dctcp, dcqcn, timely = (short_messages(name) for name in ("hpcc", "dctcp", "dcqcn", "timely"))
     assert 1 < hpcc < dctcp / 1.5 < dctcp < min(dcqcn, timely) / 1.5
+
+
+@pytest.mark.parametrize("probability", [1, 1 / 16])
+def test_a_digest_does_for_hpcc_what_all_of_the_telemetry_does(probability: float) -> None:
+    full, digest = slowdowns("hpcc"), slowdowns("pint", f"host.pint.probability={probability}")
+    # Published: nearly the same, and long messages gain the bytes that the telemetry took.
+    assert np.percentile(digest[0], 95) == pytest.approx(np.percentile(full[0], 95), rel=0.1)
+    assert 0.9 < np.median(digest[1]) / np.median(full[1]) < 1
 
 
 LOSSY: dict[str, Any] = {

@@ -43,6 +43,19 @@ def nic(*sets: str) -> Any:
             },
         ),
         (
+            "pint",
+            {
+                "base_rtt": 3_400_000,
+                "eta": 0.95,
+                "max_stage": 5,
+                "additive": 80,
+                "min_rate": 10**8,
+                "base": 1.05,
+                "probability": 1.0,
+                "telemetry": 1,
+            },
+        ),
+        (
             "timely",
             {
                 "alpha": 0.02,
@@ -72,8 +85,11 @@ def test_an_ack_for_each_packet_where_the_window_needs_it() -> None:
     def every(*sets: str) -> int:
         return int(nic(*sets)["transport"]["ack_every"])
 
-    assert [every(f"host.congestion={kind}") for kind in ("dcqcn", "hpcc", "timely", "dctcp", "none")] == [
+    assert [
+        every(f"host.congestion={kind}") for kind in ("dcqcn", "hpcc", "pint", "timely", "dctcp", "none")
+    ] == [
         16,
+        1,
         1,
         16,
         1,
@@ -121,13 +137,14 @@ def test_headroom_holds_telemetry() -> None:
 
 
 def test_each_kind_in_the_incast() -> None:
-    """HPCC's queue is a few packets, DCTCP's is at K, 300 KB; without control the buffer is full."""
+    """HPCC's queue is a few packets, and PINT's; DCTCP's is at K, 300 KB; without control a full buffer."""
     queue = {}
-    for kind in ("hpcc", "timely", "dctcp", "dcqcn", "none"):
+    for kind in ("hpcc", "pint", "timely", "dctcp", "dcqcn", "none"):
         result = tailback.run("cc-incast", sets=["run.duration=10ms", f"host.congestion={kind}"])
         assert result.faults == []
         queue[kind] = _mean_queue(result)
     assert queue["hpcc"] < 5_000
+    assert queue["pint"] < 5_000
     assert 280_000 < queue["dctcp"] < 310_000
     assert queue["none"] > 10_000_000
 
@@ -186,7 +203,7 @@ def test_what_is_shown_of_them_loads_again() -> None:
         ),
         (
             {"hosts": "h1", "congestion": "bbr"},
-            'host.congestion_by_host.0.congestion: found "bbr", expected one of dcqcn, hpcc, timely,',
+            'host.congestion_by_host.0.congestion: found "bbr", expected one of dcqcn, hpcc,',
         ),
     ],
 )

@@ -35,6 +35,7 @@ fn ack(acknowledged_bytes: u64, sent_bytes: u64, marked: bool) -> AckInfo<'stati
         marked,
         receiver_delay: Time::ZERO,
         hop_count: 0,
+        digest: None,
         hops: &[],
     }
 }

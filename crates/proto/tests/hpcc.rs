@@ -36,6 +36,7 @@ fn ack(acknowledged: u64, hops: &[HopTelemetry]) -> AckInfo<'_> {
         marked: false,
         receiver_delay: Time::ZERO,
         hop_count: 0,
+        digest: None,
         hops,
     }
 }
@@ -222,11 +223,11 @@ proptest! {
             cc.on_ack(&p, &AckInfo {
                 now: Time(numbers[0]), completes_burst: false, rtt: Time(numbers[1]), newly_acked_bytes: numbers[2],
                 acknowledged_bytes: numbers[3], sent_bytes: numbers[0], marked: numbers[1] % 2 == 0, hops,
-                receiver_delay: Time::ZERO, hop_count: 0,
+                receiver_delay: Time::ZERO, hop_count: 0, digest: None,
             });
             prop_assert!((min_rate as f64..=100e9).contains(&cc.rate()), "rate {}", cc.rate());
             let window = cc.window_bytes().unwrap() as f64;
-            prop_assert!(window <= p.max_window().max(1.0) && window + 1.0 >= p.min_window(), "window {window}");
+            prop_assert!(window <= p.windows.max_window().max(1.0) && window + 1.0 >= p.windows.min_window(), "window {window}");
             prop_assert!(cc.load() >= 0.0, "load {}", cc.load());
         }
     }

@@ -37,6 +37,7 @@ fn completion(rtt_us: u64) -> AckInfo<'static> {
         marked: false,
         receiver_delay: Time::ZERO,
         hop_count: 0,
+        digest: None,
         hops: &[],
     }
 }

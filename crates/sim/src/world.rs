@@ -171,9 +171,10 @@ impl World {
         };
         let new_ports = wiring.ends.iter().map(new_port).collect();
         let slowest = plan.links.iter().map(|link| link.rate.serialization(4200)).max();
-        let used = |congestion: &Congestion| congestion.uses().telemetry || congestion.uses().hop_count;
-        let needs_hops = |model: &NicModel| model.congestion.iter().any(used);
-        let telemetry = Telemetry::new(nic_models.iter().any(needs_hops));
+        let streams = wiring.ends.iter().map(|end| end.stream);
+        let controllers = nic_models.iter().flat_map(|model| &model.congestion);
+        let telemetry = Telemetry::asked_for(controllers, plan.run.seed, streams)
+            .map_err(|problem| impossible("nics", problem.into()))?;
         let fabric = Fabric::new(plan.run.seed, hosts, switches, classes, new_ports, telemetry)
             .map_err(|(place, problem)| impossible(place, problem.into()))?;
         let mut world = World {

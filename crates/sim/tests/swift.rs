@@ -27,6 +27,7 @@ fn ack(now_us: u64, rtt_us: u64) -> AckInfo<'static> {
         sent_bytes: 0,
         marked: false,
         hop_count: 1,
+        digest: None,
         hops: &[],
     }
 }

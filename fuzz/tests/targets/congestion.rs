@@ -1,5 +1,7 @@
 //! Congestion control: whatever is heard, rates and windows stay within their bounds.
 
+use std::num::NonZeroU16;
+
 use bolero::{check, TypeGenerator};
 use serde_json::{json, Value};
 use tailback_fuzz::{Clock, Magnitude, Share, Span};
@@ -104,6 +106,7 @@ struct Ack {
     acked: Magnitude<32>,
     ahead: Magnitude<32>,
     marked: bool,
+    digest: u16,
     #[generator(bolero::produce::<Vec<Hop>>().with().len(0..=7usize))]
     hops: Vec<Hop>,
 }
@@ -139,6 +142,7 @@ impl Ack {
             marked: self.marked,
             hop_count: hops.len() as u32,
             hops: &hops,
+            digest: NonZeroU16::new(self.digest),
         });
     }
 }

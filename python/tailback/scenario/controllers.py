@@ -18,6 +18,7 @@ from tailback.units import DURATION, RATE, SIZE
 NAMES = (
     "dcqcn",
     "hpcc",
+    "pint",
     "timely",
     "dctcp",
     "swift",
@@ -279,6 +280,62 @@ class Hpcc(Part):
         SIZE.parse("42B"),
         "What telemetry adds to each data packet and each ACK.",
         "Li et al. (HPCC), SIGCOMM 2019, section 4: five hops",
+    )
+
+
+class Pint(Part):
+    """PINT: HPCC, where a packet brings the load of its way in a byte or two."""
+
+    base_rtt: Annotated[int | Literal["auto"], DURATION.between("1ps", maximum="1s").or_word("auto")] = (
+        setting(
+            "auto",
+            "T: round trip without queues, the same for all queue pairs and switches and not below that of any. The largest window is the link's rate times T. auto: the longest round trip between two hosts on shortest paths, with a full packet one way and its ACK back, rounded up to 100 ns.",
+            "Li et al. (HPCC), SIGCOMM 2019, section 5.1: a little above the longest in its fabric",
+        )
+    )
+    eta: float = setting(
+        0.95,
+        "Utilisation to aim at.",
+        "Li et al. (HPCC), SIGCOMM 2019, section 5.1",
+        gt=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    max_stage: int = setting(
+        5,
+        "Additive steps before a multiplicative one, below eta.",
+        "Li et al. (HPCC), SIGCOMM 2019, section 5.1",
+        ge=0,
+        le=1000,
+    )
+    additive: Annotated[int, SIZE.between(maximum="1GB")] = setting(
+        SIZE.parse("80B"),
+        "W_AI: what the window gains in a step.",
+        "Li et al. (HPCC), SIGCOMM 2019, section 5.1",
+    )
+    min_rate: Annotated[int, RATE.between("1bps", maximum="100Tbps")] = setting(
+        RATE.parse("100Mbps"), "Lowest rate of a queue pair.", "the HPCC authors' simulator: MIN_RATE"
+    )
+    base: float = setting(
+        1.05,
+        "From one code of a digest to the next the load grows by this factor.",
+        "the HPCC authors' simulator: PINT_LOG_BASE; Ben Basat et al. (PINT), SIGCOMM 2020: (1 + 0.025)^2",
+        ge=1.0002,
+        le=2.0,
+        allow_inf_nan=False,
+    )
+    probability: float = setting(
+        1.0,
+        "Share of the packets that carry a digest.",
+        "the HPCC authors' simulator: PINT_PROB; Ben Basat et al. (PINT), SIGCOMM 2020 runs 1, 1/16 and 1/256",
+        gt=0.0,
+        le=1.0,
+        allow_inf_nan=False,
+    )
+    telemetry: Annotated[int, SIZE.between("1B", maximum="2B")] = setting(
+        SIZE.parse("1B"),
+        "What a digest adds to each data packet and each ACK.",
+        "Ben Basat et al. (PINT), SIGCOMM 2020: 8 bits",
     )
 
 
@@ -551,6 +608,7 @@ class Controllers(Part):
 
     dcqcn: Dcqcn = Field(default_factory=Dcqcn, description="DCQCN's parameters, where congestion is dcqcn.")
     hpcc: Hpcc = Field(default_factory=Hpcc, description="HPCC's parameters, where congestion is hpcc.")
+    pint: Pint = Field(default_factory=Pint, description="PINT's parameters, where congestion is pint.")
     timely: Timely = Field(
         default_factory=Timely, description="TIMELY's parameters, where congestion is timely."
     )
@@ -574,6 +632,20 @@ ABOUT: dict[str, About] = {
         counts_hops=False,
         marks=False,
         signals=(),
+    ),
+    "pint": About(
+        "PINT: HPCC, where a packet brings the load of its way in a byte or two.",
+        each_ack=True,
+        reads_switches=True,
+        counts_hops=False,
+        marks=False,
+        signals=(
+            Signal(
+                "load",
+                "",
+                "Load of the most loaded link by the last digest, 1 a full link without a queue; 0 before the first.",
+            ),
+        ),
     ),
     "timely": About(
         "TIMELY: the rate follows the gradient of the round-trip time.",

@@ -124,6 +124,14 @@ macro_rules! controllers {
                 }
             }
 
+            /// How switches are to put their load in a digest.
+            pub fn digests(&self) -> Option<&pint::Digests> {
+                match self {
+                    Congestion::$First(law) => <$first>::digests(law),
+                    $(Congestion::$Name(law) => <$controller>::digests(law),)*
+                }
+            }
+
             /// Bytes of a burst, where bursts are paced and not packets.
             pub fn burst_bytes(&self) -> Option<NonZeroU64> {
                 match self {

@@ -49,51 +49,97 @@ parameters! {
     }
 }
 
-/// HPCC's parameters on a link.
+/// How windows follow a load, on a link.
 #[derive(Clone, Copy, Debug)]
-pub struct HpccLaw {
-    on_link: OnLink<HpccParameters>,
+pub struct WindowLaw {
+    /// T, ps.
+    pub base_rtt_ps: f64,
+    /// Load to aim at.
+    pub eta: f64,
+    /// Additive steps before a multiplicative one.
+    pub max_stage: u32,
     /// W_AI, bytes: here it may be a fraction.
     pub additive_bytes: f64,
+    /// Lowest rate, bit/s.
+    pub min_rate: f64,
+    /// Highest rate, bit/s.
+    pub line_rate: f64,
 }
 
-impl HpccLaw {
+impl WindowLaw {
     fn window_at(&self, rate: f64) -> f64 {
-        rate * self.base_rtt_ps() / 8e12
-    }
-
-    fn base_rtt_ps(&self) -> f64 {
-        self.on_link.base_rtt.0 .0 as f64
-    }
-
-    fn min_rate(&self) -> f64 {
-        self.on_link.min_rate.bps()
+        rate * self.base_rtt_ps / 8e12
     }
 
     /// The window at line rate, bytes: B_NIC * T.
     pub fn max_window(&self) -> f64 {
-        self.window_at(self.on_link.line_rate)
+        self.window_at(self.line_rate)
     }
 
     /// The window at the lowest rate, bytes.
     pub fn min_window(&self) -> f64 {
-        self.window_at(self.min_rate())
+        self.window_at(self.min_rate)
     }
+}
+
+/// A flow's window, and the rate that paces it.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    /// W, bytes.
+    bytes: f64,
+    /// Wc, bytes.
+    reference: f64,
+    stage: u32,
+    /// R = W / T, bit/s.
+    pub rate: f64,
+}
+
+impl Window {
+    /// A full one, at line rate.
+    pub fn full(p: &WindowLaw) -> Self {
+        Window { bytes: p.max_window(), reference: p.max_window(), stage: 0, rate: p.line_rate }
+    }
+
+    /// Whole bytes that may be in flight.
+    pub fn whole_bytes(&self) -> u64 {
+        (self.bytes as u64).max(1)
+    }
+
+    /// Function ComputeWind: the path's load is known anew.
+    pub fn follow(&mut self, p: &WindowLaw, load: f64, round_over: bool) {
+        let multiplicative = load >= p.eta || self.stage >= p.max_stage;
+        let window = if multiplicative {
+            // A load of 0 makes this infinite, which the bound takes back.
+            self.reference / (load / p.eta) + p.additive_bytes
+        } else {
+            self.reference + p.additive_bytes
+        };
+        self.bytes = window.clamp(p.min_window(), p.max_window());
+        if round_over {
+            self.reference = self.bytes;
+            self.stage = if multiplicative { 0 } else { self.stage + 1 };
+        }
+        self.rate = (self.bytes * 8e12 / p.base_rtt_ps).clamp(p.min_rate, p.line_rate);
+    }
+}
+
+/// HPCC's parameters on a link.
+#[derive(Clone, Copy, Debug)]
+pub struct HpccLaw {
+    /// How its windows follow the load.
+    pub windows: WindowLaw,
+    telemetry_bytes: u32,
+    /// Rate of the sender's link.
+    link_rate: Rate,
 }
 
 /// The sender's side of HPCC, for one flow.
 #[derive(Clone, Debug)]
 pub struct Hpcc {
-    /// W, bytes.
-    window: f64,
-    /// Wc, bytes.
-    reference: f64,
+    window: Window,
     /// U, the average load of the most loaded link.
     load: f64,
-    stage: u32,
     round: Round,
-    /// R = W / T, bit/s.
-    rate: f64,
     /// L: what the last ACK said of each link.
     /// Boxed: they would make every queue pair large.
     links: Box<[HopTelemetry; MAX_HOPS]>,
@@ -109,35 +155,40 @@ impl Controller for Hpcc {
 
     fn law(parameters: &HpccParameters, link: Link) -> Result<HpccLaw, Refused> {
         Refused::above_link(parameters.min_rate, "min_rate", link.rate)?;
-        let on_link = OnLink::new(*parameters, link)?;
-        Ok(HpccLaw { on_link, additive_bytes: parameters.additive.0 as f64 })
+        let p = OnLink::new(*parameters, link)?;
+        let windows = WindowLaw {
+            base_rtt_ps: p.base_rtt.0 .0 as f64,
+            eta: p.eta,
+            max_stage: p.max_stage,
+            additive_bytes: p.additive.0 as f64,
+            min_rate: p.min_rate.bps(),
+            line_rate: p.line_rate,
+        };
+        Ok(HpccLaw { windows, telemetry_bytes: p.telemetry.0 as u32, link_rate: link.rate })
     }
 
     fn telemetry_bytes(law: &HpccLaw) -> u32 {
-        law.on_link.telemetry.0 as u32
+        law.telemetry_bytes
     }
 
     /// A full window at line rate.
     fn new(p: &HpccLaw) -> Self {
-        let none = HopTelemetry { at: Time::ZERO, tx_bytes: 0, queue_bytes: 0, rate: p.on_link.link.rate };
+        let none = HopTelemetry { at: Time::ZERO, tx_bytes: 0, queue_bytes: 0, rate: p.link_rate };
         Hpcc {
-            window: p.max_window(),
-            reference: p.max_window(),
+            window: Window::full(&p.windows),
             load: 1.0,
-            stage: 0,
             round: Round::default(),
-            rate: p.on_link.line_rate,
             links: Box::new([none; MAX_HOPS]),
             links_known: 0,
         }
     }
 
     fn rate(&self) -> f64 {
-        self.rate
+        self.window.rate
     }
 
     fn window_bytes(&self) -> Option<u64> {
-        Some((self.window as u64).max(1))
+        Some(self.window.whole_bytes())
     }
 
     /// Procedure NewAck.
@@ -145,7 +196,7 @@ impl Controller for Hpcc {
         let measured = self.measure_inflight(p, ack.hops);
         let round_over = self.round.ends(ack);
         if measured {
-            self.compute_window(p, round_over);
+            self.window.follow(&p.windows, self.load, round_over);
         }
     }
 }
@@ -162,7 +213,7 @@ impl Hpcc {
         let known = &self.links[..self.links_known];
         let same_path = known.len() == hops.len()
             && known.iter().zip(hops).all(|(old, new)| new.at >= old.at && new.tx_bytes >= old.tx_bytes);
-        let t = p.base_rtt_ps();
+        let t = p.windows.base_rtt_ps;
         let mut most: Option<(f64, f64)> = None;
         if same_path {
             for (old, new) in known.iter().zip(hops) {
@@ -187,21 +238,5 @@ impl Hpcc {
         let weight = span.min(t) / t;
         self.load = (1.0 - weight) * self.load + weight * u;
         true
-    }
-
-    fn compute_window(&mut self, p: &HpccLaw, round_over: bool) {
-        let multiplicative = self.load >= p.on_link.eta || self.stage >= p.on_link.max_stage;
-        let window = if multiplicative {
-            // A load of 0 makes this infinite, which the bound takes back.
-            self.reference / (self.load / p.on_link.eta) + p.additive_bytes
-        } else {
-            self.reference + p.additive_bytes
-        };
-        self.window = window.clamp(p.min_window(), p.max_window());
-        if round_over {
-            self.reference = self.window;
-            self.stage = if multiplicative { 0 } else { self.stage + 1 };
-        }
-        self.rate = (self.window * 8e12 / p.base_rtt_ps()).clamp(p.min_rate(), p.on_link.line_rate);
     }
 }

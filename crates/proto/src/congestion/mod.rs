@@ -13,6 +13,7 @@ macro_rules! built_in {
         $of! {
             Dcqcn: dcqcn::ReactionPoint,
             Hpcc: hpcc::Hpcc,
+            Pint: pint::Pint,
             Timely: timely::Timely,
             Dctcp: dctcp::Dctcp,
             Swift: swift::Swift,
@@ -33,13 +34,14 @@ pub mod hpcc;
 pub mod line_rate;
 pub mod notification_point;
 pub use crate::parameters;
+pub mod pint;
 pub mod rhcc;
 pub mod swift;
 pub mod timely;
 
 use std::borrow::Cow;
 use std::fmt::Debug;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU16, NonZeroU64};
 use std::ops::Deref;
 
 use crate::units::{Rate, Time};
@@ -84,6 +86,8 @@ pub struct AckInfo<'a> {
     pub hop_count: u32,
     /// Telemetry of that packet, in the order of its path. Empty where no switch writes any.
     pub hops: &'a [HopTelemetry],
+    /// The largest load of its path, where the packet carries a digest of it ([`Controller::digests`]).
+    pub digest: Option<NonZeroU16>,
 }
 
 /// How a loss was noticed. The flow then goes back to what is not acknowledged.
@@ -238,6 +242,11 @@ pub trait Controller: Debug + Sized + 'static {
     /// What it adds to each data packet and each answer, bytes.
     fn telemetry_bytes(_law: &Self::Law) -> u32 {
         0
+    }
+
+    /// How switches are to put their load in a digest, instead of writing it out. All of a run agree: each has one average.
+    fn digests(_law: &Self::Law) -> Option<&pint::Digests> {
+        None
     }
 
     /// Bytes to send at line rate before the next pause, rounded up to whole packets; none: each packet is paced.

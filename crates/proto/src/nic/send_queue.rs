@@ -320,7 +320,8 @@ impl SendQueue {
     ) {
         let rtt = self.rtt.take();
         if let Some(rtt) = rtt.filter(|_| self.half.uses.acks) {
-            let echo = Echo { rtt, receiver_delay: Time::ZERO, marked, hop_count: 0, hops: &[] };
+            let echo =
+                Echo { rtt, receiver_delay: Time::ZERO, marked, hop_count: 0, hops: &[], digest: None };
             self.half.inform_controller(congestion, now, &self.requests, true, &echo, counters);
         }
     }

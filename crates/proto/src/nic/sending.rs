@@ -5,6 +5,8 @@
 //! is for the [`Messages`], their headers and their way to the wire for the driver: [`super::Nic`] writes them out, the
 //! simulator lets them run through a fabric.
 
+use std::num::NonZeroU16;
+
 use super::connection::Counters;
 use super::messages::{Messages, Segment};
 use super::pacing::{BurstPacket, Pacer};
@@ -72,6 +74,8 @@ pub struct Echo<'a> {
     pub hop_count: u32,
     /// See [`AckInfo`].
     pub hops: &'a [HopTelemetry],
+    /// See [`AckInfo`].
+    pub digest: Option<NonZeroU16>,
 }
 
 impl SendingHalf {
@@ -280,7 +284,7 @@ impl SendingHalf {
         let newly_acked_bytes =
             acknowledged_bytes - std::mem::replace(&mut self.told_bytes, acknowledged_bytes);
         let burst = congestion.burst_bytes().filter(|_| is_ack && newly_acked_bytes > 0);
-        let &Echo { rtt, receiver_delay, marked, hop_count, hops } = echo;
+        let &Echo { rtt, receiver_delay, marked, hop_count, hops, digest } = echo;
         let ack = AckInfo {
             now,
             rtt,
@@ -292,6 +296,7 @@ impl SendingHalf {
             marked,
             hop_count,
             hops,
+            digest,
         };
         self.pacer.flow.on_ack(congestion, &ack);
     }

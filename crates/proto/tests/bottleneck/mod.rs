@@ -132,6 +132,7 @@ pub fn run<C: Driven>(link: &Bottleneck, senders: Vec<(Time, C)>, from: Time, un
                     receiver_delay: Time::ZERO,
                     hop_count: 1,
                     hops: &[hop],
+                    digest: None,
                 };
                 s.controller.on_ack(&ack);
                 if measured {

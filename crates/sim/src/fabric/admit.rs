@@ -90,7 +90,7 @@ impl Fabric {
             p.last_class = class;
             let is_data = packet.kind == Kind::Data;
             self.queues[(out_port, class)].pass(bytes);
-            if self.telemetry.hops && is_data {
+            if self.telemetry.is_on && is_data {
                 self.write_telemetry(out_port, class, index);
             }
             self.send(out_port, index);
@@ -153,7 +153,7 @@ impl Fabric {
         }
         let class = self.next_class(port, eligible);
         let index = self.dequeue(port, class);
-        if self.telemetry.hops && self.packets[index].kind == Kind::Data {
+        if self.telemetry.is_on && self.packets[index].kind == Kind::Data {
             self.write_telemetry(port, class, index);
         }
         // A pause that ends with this packet's room is told by the port that it came by, which may be this one.
@@ -175,7 +175,8 @@ impl Fabric {
             queue_bytes: self.queues[(port, class)].bytes as u64,
             rate: self.links[port].rate,
         };
-        self.telemetry.add_hop(packet, hop);
+        let id = (self.packets[packet].qp, self.packets[packet].psn());
+        self.telemetry.add_hop(packet, id, port, class, hop);
     }
 
     /// Gives back the buffer of a packet that leaves by `port`, and marks it if it leaves a queue behind.

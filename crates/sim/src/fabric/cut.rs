@@ -185,6 +185,7 @@ impl Fabric {
         std::mem::swap(&mut self.ports[port], &mut other.ports[port]);
         std::mem::swap(&mut self.links[port].loss_stream, &mut other.links[port].loss_stream);
         std::mem::swap(&mut self.ecn_streams[port], &mut other.ecn_streams[port]);
+        self.telemetry.absorb_port(&mut other.telemetry, port);
         if let Some(ets) = self.ets.get_mut(port) {
             std::mem::swap(ets, &mut other.ets[port]);
         }

@@ -82,8 +82,7 @@ fn star(hosts: usize, shared_bytes: u64) -> Fabric {
     let host_ports = (0..hosts).map(|host| port(host, hosts + host));
     let ports = host_ports.chain((0..hosts).map(|host| port(hosts, host))).collect();
     let switch = Switch::new(&model, hosts as u32, 1, 0);
-    Fabric::new(1, hosts, vec![switch], classes(hosts + 1), ports, Telemetry::new(false))
-        .expect("it is small")
+    Fabric::new(1, hosts, vec![switch], classes(hosts + 1), ports, Telemetry::OFF).expect("it is small")
 }
 
 /// Two hosts send to a third at once, as fast as they may: the switch asks both for pauses in time, drops nothing, and keeps

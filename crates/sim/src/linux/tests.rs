@@ -40,8 +40,7 @@ fn bridge(fabric: &mut Fabric) -> (Linux, BridgeModelPlan) {
 fn a_bridge_alone_forwards_in_order_and_takes_what_its_core_takes() {
     const PACKETS: u32 = 50;
     let ports = vec![port(0, 2), port(1, 3), port(2, 0), port(2, 1)];
-    let mut fabric =
-        Fabric::new(1, 2, vec![], classes(3), ports, Telemetry::new(false)).expect("it is small");
+    let mut fabric = Fabric::new(1, 2, vec![], classes(3), ports, Telemetry::OFF).expect("it is small");
     let (mut linux, model) = bridge(&mut fabric);
     let mut came = Vec::new();
     for number in 0..PACKETS {

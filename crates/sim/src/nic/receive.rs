@@ -306,6 +306,7 @@ impl Nics {
             marked: packet.flags & CE_ECHO != 0,
             hop_count: brought.passed as u32,
             hops: brought.hops(),
+            digest: brought.digest,
         };
         let congestion = &model.congestion[s.congestion as usize];
         let writes = &self.writers[s.writer as usize].writes;

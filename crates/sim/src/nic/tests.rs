@@ -37,8 +37,7 @@ const RATE: Rate = Rate(8_000_000_000);
 /// A queue pair from the first of two hosts to the second, which is to send one message.
 fn pair(bytes: u64) -> (Fabric, Nics) {
     let ports = vec![port(0, 1), port(1, 0)];
-    let mut fabric =
-        Fabric::new(1, 2, vec![], classes(2), ports, Telemetry::new(false)).expect("it is small");
+    let mut fabric = Fabric::new(1, 2, vec![], classes(2), ports, Telemetry::OFF).expect("it is small");
     let transport = TransportParameters::default();
     let settings = &Settings::defaults()[0];
     let model = NicModel {

@@ -6,6 +6,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use proptest::prelude::*;
+use tailback_proto::congestion::builtin::Settings;
+use tailback_proto::congestion::hpcc::HpccParameters;
+use tailback_proto::congestion::parameters::RoundTrip;
+use tailback_proto::congestion::pint::PintParameters;
 use tailback_proto::units::Time;
 
 use super::windows::node_of;
@@ -99,6 +103,18 @@ pub(super) fn two_switches(writers: &[(usize, usize, u32)], loss: f64, seed: u64
     plan
 }
 
+/// Every third host runs HPCC, and every third PINT, with a digest in a quarter of the packets.
+pub(super) fn ask_for_telemetry(plan: &mut Plan) {
+    let base_rtt = RoundTrip(Time::from_us(13));
+    plan.nics[0].congestion.extend([
+        Settings::Hpcc(HpccParameters { base_rtt, ..Default::default() }),
+        Settings::Pint(PintParameters { base_rtt, probability: 0.25, ..Default::default() }),
+    ]);
+    for (at, host) in plan.hosts.iter_mut().enumerate() {
+        host.congestion = at % 3;
+    }
+}
+
 pub(super) fn text(recording: &Recording) -> String {
     format!("{recording:?}")
 }
@@ -110,10 +126,13 @@ proptest! {
     fn nodes_in_any_order_give_the_same_results(
         writers in prop::collection::vec((0usize..6, 1usize..6, 1u32..5), 1..9),
         loss in prop::sample::select(vec![0.0, 1e-3]),
-        seed in 0u64..100,
+        (telemetry, seed) in (any::<bool>(), 0u64..100),
         turns in any::<u64>(),
     ) {
-        let plan = two_switches(&writers, loss, seed);
+        let mut plan = two_switches(&writers, loss, seed);
+        if telemetry {
+            ask_for_telemetry(&mut plan);
+        }
         let mut simulation = Simulation::new(plan.clone()).expect("the plan is possible");
         while !simulation.advance(1 << 20).done {}
         let in_order = simulation.finish();

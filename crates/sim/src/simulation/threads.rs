@@ -332,13 +332,11 @@ impl Part<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::by_node::{text, two_switches};
+    use super::super::by_node::{ask_for_telemetry, text, two_switches};
     use super::*;
     use crate::plan::{FlowPlan, LinkPlan, SwitchPlan};
     use proptest::prelude::*;
     use tailback_proto::congestion::builtin::Settings;
-    use tailback_proto::congestion::hpcc::HpccParameters;
-    use tailback_proto::congestion::parameters::RoundTrip;
 
     const US: u64 = 1_000_000;
 
@@ -432,10 +430,7 @@ mod tests {
             nic.transport.adaptive_timeout = None;
             nic.transport.nak_delay = Time(nak_delay_us * US);
             if telemetry {
-                nic.congestion = vec![Settings::Hpcc(HpccParameters {
-                    base_rtt: RoundTrip(Time(13 * US)),
-                    ..HpccParameters::default()
-                })];
+                ask_for_telemetry(&mut plan);
             }
             let (expected, one) = recorded(&plan, 1, step);
             prop_assert_eq!(one, 1);

@@ -328,7 +328,7 @@ impl Windows {
 
 #[cfg(test)]
 mod tests {
-    use super::super::by_node::{text, two_switches};
+    use super::super::by_node::{ask_for_telemetry, text, two_switches};
     use super::*;
     use crate::plan::{FailurePlan, FlowPlan};
     use proptest::prelude::*;
@@ -361,7 +361,7 @@ mod tests {
             link in prop::option::of((0usize..7, 0u64..80, 1u64..100)),
             (patience_us, retries) in (prop::sample::select(vec![8u64, 60_000]), 0u32..2),
             (delay_ns, step) in (prop::sample::select(vec![500u64, 7_000, 100_000]), 1u64..3000),
-            seed in 0u64..100,
+            (telemetry, seed) in (any::<bool>(), 0u64..100),
         ) {
             let mut plan = two_switches(&writers, loss, seed);
             for writer in &mut plan.writers {
@@ -371,6 +371,9 @@ mod tests {
             let flow = |&(src, to, bytes, at): &(u32, u32, u64, u64)| {
                 FlowPlan(src, (src + to) % 6, 0, 0, bytes, at * US)
             };
+            if telemetry {
+                ask_for_telemetry(&mut plan);
+            }
             plan.flows.items = vec!["flows".into()];
             plan.flows.list = flows.iter().map(flow).collect();
             if let Some((link, fails, lasts)) = link {
