@@ -67,7 +67,7 @@ pub(in super::super) struct Arithmetic {
     logs_of: Known<i32>,
     codes: Known<Code>,
     utilizations: Known<f64>,
-    /// The bits of the field that a value keeps: 8 or 16.
+    /// The bits of the field, 8 or 16, that its receiver takes out of a packet. Switches write and compare 16.
     field_mask: u16,
     pub rand: Rand,
 }
@@ -268,7 +268,7 @@ impl Mode {
             #[cfg(test)]
             let u_before = port.u;
             port.u = u;
-            let value = self.arithmetic.encode(port.u) & self.arithmetic.field_mask;
+            let value = self.arithmetic.encode(port.u);
             let field = &mut self.fields.0[packet as usize];
             *field = (*field).max(value);
             #[cfg(test)]
@@ -285,7 +285,11 @@ impl Mode {
         if self.arithmetic.rand.draw() % CHANCES >= self.counted {
             return None;
         }
-        flow.on_ack(&self.step, ack, self.arithmetic.decode(self.fields.0[packet as usize]))
+        flow.on_ack(
+            &self.step,
+            ack,
+            self.arithmetic.decode(self.fields.0[packet as usize] & self.arithmetic.field_mask),
+        )
     }
 }
 
@@ -350,6 +354,24 @@ mod tests {
         let drawn = mode.arithmetic.rand.drawn;
         mode.pass(&Leaving { data: None, ..idle });
         assert_eq!(mode.arithmetic.rand.drawn, drawn);
+    }
+
+    /// With a field of 8 bits a load above the largest power wraps, but only where the receiver reads: until then, it is the
+    /// largest.
+    #[test]
+    fn the_field_is_cut_where_it_is_read() {
+        let mut mode = Mode::new(&PARAMETERS, 4160);
+        assert_eq!(mode.arithmetic.field_mask, 0xff);
+        mode.flows.begin(0, Flow::new(Path { line_rate: G100, base_rtt_ns: 4160, window: 52_000 }));
+        mode.fields.set(0, 256);
+        let leaving =
+            Leaving { port: 0, now_ns: 99, tx_bytes: 0, queued: 0, rate: G100, wire: 1050, data: Some(0) };
+        mode.pass(&leaving);
+        assert_eq!(mode.fields.0[0], 256);
+        let ack = |seq| Ack { now_ns: 0, seq, snd_nxt: 9000, marked: false };
+        mode.on_ack(0, 0, &ack(1000));
+        // Code 0 is 1/512 of the link: up by as much as may be.
+        assert_eq!(mode.on_ack(0, 0, &ack(9001)), Some(G100));
     }
 
     /// An ACK that does not count draws all the same, and changes nothing.
