@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from tailback.astra.inputs import AstraInputs, AstraOptions, load_inputs
 from tailback.astra.setup import AstraSetup
 from tailback.files.out_folder import OutFolder
-from tailback.hpcc.tokens import InputError
+from tailback.hpcc.work import Recorded, WorkRun
 from tailback.plan import plan_json
 from tailback.running import Took, carry_out
 
 if TYPE_CHECKING:
-    from tailback._engine import Progress, Recording
+    from tailback._engine import HpccSimulation, Progress, Simulation
     from tailback.results import Result
 
 CYCLES = "cycles.txt"
@@ -47,9 +47,15 @@ def run_astra(
     """
     inputs = options if isinstance(options, AstraInputs) else load_inputs(options)
     setup = AstraSetup.of(inputs)
-    run = _NativeRun(setup) if inputs.options.native else _Run(setup)
+    native = inputs.options.native
 
-    def result(recorded: _Recorded, took: Took) -> Result:
+    def make() -> HpccSimulation | Simulation:
+        from tailback._engine import HpccSimulation, Simulation
+
+        engine = Simulation if native else HpccSimulation
+        return engine.of_astra(plan_json(setup.plan), json.dumps(inputs.plan()), inputs.traces)
+
+    def result(recorded: Recorded, took: Took) -> Result:
         from tailback.results import Result
 
         lines = (
@@ -59,55 +65,5 @@ def run_astra(
         outputs = {CYCLES: "".join(lines).encode(), **recorded.outputs}
         return Result.of(setup, recorded.recording, *took, outputs=outputs)
 
+    run = WorkRun(inputs.options.workload, make, native)
     return carry_out(run, result, out, progress, report)
-
-
-class _Recorded(NamedTuple):
-    recording: Recording
-    finished: list[tuple[int, int, int]]
-    outputs: dict[str, bytes]
-
-
-class _Run:
-    """A run in the network of that simulator's backend; its work may turn out to be impossible."""
-
-    def __init__(self, setup: AstraSetup) -> None:
-        inputs = setup.astra
-        self._file = os.fspath(inputs.options.workload)
-        try:
-            self._simulation = self._made(plan_json(setup.plan), json.dumps(inputs.plan()), inputs.traces)
-        except ValueError as error:
-            place, _, problem = str(error).partition(": ")
-            raise InputError(place, problem) from None
-
-    def _made(self, plan: str, astra: str, traces: list[bytes]) -> Any:
-        from tailback._engine import HpccSimulation
-
-        return HpccSimulation.of_astra(plan, astra, traces)
-
-    def advance(self, max_events: int) -> Progress:
-        try:
-            progress: Progress = self._simulation.advance(max_events)
-        except ValueError as error:
-            raise InputError(self._file, str(error)) from None
-        return progress
-
-    def finish(self) -> _Recorded:
-        from tailback.hpcc.outputs import FCT, PFC, fct_text, pfc_text
-
-        recorded = self._simulation.finish()
-        outputs = {FCT: fct_text(recorded.fct), PFC: pfc_text(recorded.pfc)}
-        return _Recorded(recorded.recording, recorded.finished, outputs)
-
-
-class _NativeRun(_Run):
-    """A run under Tailback's own models."""
-
-    def _made(self, plan: str, astra: str, traces: list[bytes]) -> Any:
-        from tailback._engine import Simulation
-
-        return Simulation.of_astra(plan, astra, traces)
-
-    def finish(self) -> _Recorded:
-        finished = self._simulation.ranks_finished()
-        return _Recorded(self._simulation.finish(), finished, {})

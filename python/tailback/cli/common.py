@@ -54,6 +54,13 @@ Controllers = Annotated[
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", "-j", metavar="N", help="Runs at a time; default: a core each.", min=1, max=256),
+]
+On = Annotated[
+    str | None, typer.Option("--on", metavar="CLUSTER", help="A Ray cluster: ray, or ray://host:10001.")
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress bar, no table: only the folder's name.")
 ]

@@ -12,7 +12,7 @@ import typer
 from tailback import signals
 from tailback.cli import complete
 from tailback.cli.command import command_app
-from tailback.cli.common import AsJson, Quiet, Sets, bad_input, result_folder, say, say_json
+from tailback.cli.common import AsJson, Jobs, On, Out, Quiet, Sets, bad_input, result_folder, say, say_json
 from tailback.cli.growing import growing
 from tailback.cli.status import DONE, FAULT
 from tailback.fitting import FitInterrupted, FitResult, fit, read_fit
@@ -66,22 +66,15 @@ def fit_(
         int | None,
         typer.Option("--refine", metavar="N", help="Of the second round, where the first points to; or 0."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
-    ] = None,
+    out: Out = None,
     resume: Annotated[
         Path | None,
         typer.Option(
             "--resume", metavar="DIR", help="Continue the fit in DIR: finished runs are not repeated."
         ),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", help="Runs at a time; default: a core each.", min=1, max=256)
-    ] = None,
-    on: Annotated[
-        str | None,
-        typer.Option("--on", metavar="CLUSTER", help="A Ray cluster: ray, or ray://host:10001."),
-    ] = None,
+    jobs: Jobs = None,
+    on: On = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="End with status 1 if the fit misses an observation.")
     ] = False,

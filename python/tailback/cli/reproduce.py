@@ -8,7 +8,7 @@ import typer
 
 from tailback import signals
 from tailback.cli.command import command_app
-from tailback.cli.common import AsJson, Out, bad_input, cores, result_folder, say, say_json
+from tailback.cli.common import AsJson, Jobs, On, Out, bad_input, cores, result_folder, say, say_json
 from tailback.cli.progress import of_all, progress_bar
 from tailback.reproduce import ALL, names, planned_runs, reproduce_all
 from tailback.reproduce import reproduce as repeat
@@ -32,14 +32,8 @@ def reproduce(
         list[str] | None,
         typer.Option("--only", metavar="IDS", help="Only these claims, such as C9,C10; repeatable."),
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", min=1, max=256, metavar="N", help="Runs at a time; default: a core each."),
-    ] = None,
-    on: Annotated[
-        str | None,
-        typer.Option("--on", metavar="CLUSTER", help="A Ray cluster: ray, or ray://host:10001."),
-    ] = None,
+    jobs: Jobs = None,
+    on: On = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     as_json: AsJson = False,
 ) -> None:

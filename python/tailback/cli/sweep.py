@@ -9,7 +9,7 @@ import typer
 
 from tailback import signals
 from tailback.cli.command import command_app
-from tailback.cli.common import Quiet, Sets, bad_input, result_folder, say
+from tailback.cli.common import Jobs, On, Out, Quiet, Sets, bad_input, result_folder, say
 from tailback.cli.growing import growing
 from tailback.cli.status import DONE, FAULT
 from tailback.scenario import Problem, ScenarioError, load
@@ -69,22 +69,15 @@ def sweep_(
             "--store", metavar="URL", help="Storage for tables and run folders, too: s3://, gs://, file://."
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
-    ] = None,
+    out: Out = None,
     resume: Annotated[
         Path | None,
         typer.Option(
             "--resume", metavar="DIR", help="Continue the sweep in DIR: finished runs are not repeated."
         ),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", help="Runs at a time; default: a core each.", min=1, max=256)
-    ] = None,
-    on: Annotated[
-        str | None,
-        typer.Option("--on", metavar="CLUSTER", help="A Ray cluster: ray, or ray://host:10001."),
-    ] = None,
+    jobs: Jobs = None,
+    on: On = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario at many points and seeds, and say what is noise.

@@ -12,7 +12,7 @@ import typer
 
 from tailback import signals
 from tailback.cli.command import command_app
-from tailback.cli.common import AsJson, Quiet, bad_input, result_folder, say, say_json
+from tailback.cli.common import AsJson, Jobs, On, Out, Quiet, bad_input, result_folder, say, say_json
 from tailback.cli.status import DONE, FAULT
 from tailback.scenario import Problem, ScenarioError
 from tailback.tuning import Progress, TuneDesign, TuneResult, read_tune, tune
@@ -28,20 +28,13 @@ def tune_(
     trials: Annotated[
         int | None, typer.Option("--trials", metavar="N", help="Trials, in place of the file's.", min=1)
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
-    ] = None,
+    out: Out = None,
     resume: Annotated[
         Path | None,
         typer.Option("--resume", metavar="DIR", help="Continue the tuning in DIR: no run is done twice."),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", help="Runs at a time; default: a core each.", min=1, max=256)
-    ] = None,
-    on: Annotated[
-        str | None,
-        typer.Option("--on", metavar="CLUSTER", help="A Ray cluster: ray, or ray://host:10001."),
-    ] = None,
+    jobs: Jobs = None,
+    on: On = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

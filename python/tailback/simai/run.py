@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from tailback.files.out_folder import OutFolder
-from tailback.hpcc.tokens import InputError
+from tailback.hpcc.work import Recorded, WorkRun
 from tailback.plan import plan_json
 from tailback.running import Took, carry_out
 from tailback.simai.inputs import SimaiInputs, SimaiOptions, load_inputs
@@ -16,7 +16,7 @@ from tailback.simai.outputs import END_TO_END, Ended, end_to_end
 from tailback.simai.setup import SimaiSetup
 
 if TYPE_CHECKING:
-    from tailback._engine import Progress, Recording
+    from tailback._engine import HpccSimulation, Progress, Simulation
     from tailback.results import Result
 
 
@@ -46,9 +46,9 @@ def run_simai(
     """
     inputs = options if isinstance(options, SimaiInputs) else load_inputs(options)
     setup = SimaiSetup.of(inputs)
-    run = _NativeRun(setup, on_layer) if inputs.options.native else _Run(setup, on_layer)
+    run = _Run(setup, on_layer)
 
-    def result(recorded: _Recorded, took: Took) -> Result:
+    def result(recorded: Recorded, took: Took) -> Result:
         from tailback.results import Result
 
         first = next((ns for rank, ns, _ in recorded.finished if rank == 0), None)
@@ -58,57 +58,26 @@ def run_simai(
     return carry_out(run, result, out, progress, report)
 
 
-class _Recorded(NamedTuple):
-    recording: Recording
-    finished: list[tuple[int, int, int]]
-    outputs: dict[str, bytes]
-
-
-class _Run:
-    """A run in that simulator's network."""
+class _Run(WorkRun):
+    """A run that tells of layers as they end."""
 
     def __init__(self, setup: SimaiSetup, on_layer: Callable[[Ended], None] | None) -> None:
-        self._file = os.fspath(setup.simai.options.workload)
+        native = setup.simai.options.native
+
+        def make() -> HpccSimulation | Simulation:
+            from tailback._engine import HpccSimulation, Simulation
+
+            engine = Simulation if native else HpccSimulation
+            return engine.of_simai(plan_json(setup.plan), json.dumps(setup.simai.plan()))
+
+        super().__init__(setup.simai.options.workload, make, native)
         self._on_layer = on_layer
         self.ended: list[Ended] = []
-        try:
-            self._simulation = self._made(plan_json(setup.plan), json.dumps(setup.simai.plan()))
-        except ValueError as error:
-            place, _, problem = str(error).partition(": ")
-            raise InputError(place, problem) from None
-
-    def _made(self, plan: str, simai: str) -> Any:
-        from tailback._engine import HpccSimulation
-
-        return HpccSimulation.of_simai(plan, simai)
 
     def advance(self, max_events: int) -> Progress:
-        try:
-            progress: Progress = self._simulation.advance(max_events)
-        except ValueError as error:
-            raise InputError(self._file, str(error)) from None
+        progress = super().advance(max_events)
         for values in self._simulation.layers(len(self.ended)):
             self.ended.append(Ended(*values))
             if self._on_layer:
                 self._on_layer(self.ended[-1])
         return progress
-
-    def finish(self) -> _Recorded:
-        from tailback.hpcc.outputs import FCT, PFC, fct_text, pfc_text
-
-        recorded = self._simulation.finish()
-        outputs = {FCT: fct_text(recorded.fct), PFC: pfc_text(recorded.pfc)}
-        return _Recorded(recorded.recording, recorded.finished, outputs)
-
-
-class _NativeRun(_Run):
-    """A run under Tailback's own models."""
-
-    def _made(self, plan: str, simai: str) -> Any:
-        from tailback._engine import Simulation
-
-        return Simulation.of_simai(plan, simai)
-
-    def finish(self) -> _Recorded:
-        finished = self._simulation.ranks_finished()
-        return _Recorded(self._simulation.finish(), finished, {})

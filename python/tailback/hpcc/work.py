@@ -1,0 +1,53 @@
+"""A run whose messages another simulator's front end sends, in the HPCC simulator's network or a native one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tailback.hpcc.tokens import InputError
+
+if TYPE_CHECKING:
+    from tailback._engine import Progress, Recording
+
+
+class Recorded(NamedTuple):
+    """What the engine recorded, ranks that finished (rank, ns, ns computed), and that simulator's files."""
+
+    recording: Recording
+    finished: list[tuple[int, int, int]]
+    outputs: dict[str, bytes]
+
+
+class WorkRun:
+    """A run; its work may turn out to be impossible."""
+
+    def __init__(self, workload: str | os.PathLike[str], make: Callable[[], Any], native: bool) -> None:
+        """`make` gives the engine's simulation, or a ValueError with a place and what is wrong there."""
+        self._file = os.fspath(workload)
+        self._native = native
+        try:
+            self._simulation = make()
+        except ValueError as error:
+            place, _, problem = str(error).partition(": ")
+            raise InputError(place, problem) from None
+
+    def advance(self, max_events: int) -> Progress:
+        """Executes events."""
+        try:
+            progress: Progress = self._simulation.advance(max_events)
+        except ValueError as error:
+            raise InputError(self._file, str(error)) from None
+        return progress
+
+    def finish(self) -> Recorded:
+        """Ends the run."""
+        if self._native:
+            finished = self._simulation.ranks_finished()
+            return Recorded(self._simulation.finish(), finished, {})
+        from tailback.hpcc.outputs import FCT, PFC, fct_text, pfc_text
+
+        recorded = self._simulation.finish()
+        outputs = {FCT: fct_text(recorded.fct), PFC: pfc_text(recorded.pfc)}
+        return Recorded(recorded.recording, recorded.finished, outputs)
