@@ -1,4 +1,4 @@
-"""A run whose messages another simulator's front end sends, in the HPCC simulator's network or a native one."""
+"""A run whose messages another simulator's front end sends, in the HPCC simulator's network or natively."""
 
 from __future__ import annotations
 

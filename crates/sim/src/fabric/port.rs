@@ -9,7 +9,7 @@
 use tailback_proto::units::{Rate, Time, BIT_PS_PER_BYTE};
 
 use crate::engine::Fifo;
-use crate::littles_law::LittlesLaw;
+use crate::gauge::OverTime;
 
 /// The hot part of a port: one cache line.
 #[derive(Debug)]
@@ -101,21 +101,6 @@ pub(crate) struct Link {
     pub loss_stream: crate::engine::Stream,
 }
 
-/// Unit of the integrals of a queue over time, in picoseconds: 64 bits then hold 16 MB for 280 s.
-pub(crate) const TICK: u64 = 256;
-
-/// Whole ticks from one instant to another. Spans that follow each other add up exactly.
-#[inline]
-pub(crate) fn ticks_between(from: Time, to: Time) -> u64 {
-    to.0 / TICK - from.0 / TICK
-}
-
-/// The mean over a bin of `span` that ends now, from its integral in ticks: over as many as it has, so that no mean is
-/// above the maximum.
-pub(crate) fn mean_of_ticks(integral: u64, now: Time, span: Time) -> f64 {
-    integral as f64 / ticks_between(now - span, now).max(1) as f64
-}
-
 /// One egress queue: a cache line, counters included.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
@@ -123,15 +108,12 @@ pub(crate) struct ClassQueue {
     pub fifo: Fifo,
     pub bytes: u32,
     pub max_bytes: u32,
-    /// Integral of `bytes` over time since the last sample, byte-[`TICK`]s.
-    pub byte_ticks: u64,
-    pub changed_at: Time,
+    pub over_time: OverTime,
     /// What came in: by what waited here, or was sent at once.
     pub rx_packets: u64,
     pub rx_bytes: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
-    pub law: LittlesLaw,
 }
 
 impl ClassQueue {
@@ -139,13 +121,11 @@ impl ClassQueue {
         fifo: Fifo::EMPTY,
         bytes: 0,
         max_bytes: 0,
-        byte_ticks: 0,
-        changed_at: Time::ZERO,
+        over_time: OverTime::NEW,
         rx_packets: 0,
         rx_bytes: 0,
         tx_packets: 0,
         tx_bytes: 0,
-        law: LittlesLaw::NEW,
     };
 
     /// Whether nothing ever was in it, or is counted of it.
@@ -165,9 +145,7 @@ impl ClassQueue {
     /// Brings the integral up to `now`, before `bytes` changes.
     #[inline]
     pub fn integrate(&mut self, now: Time) {
-        self.byte_ticks += self.bytes as u64 * ticks_between(self.changed_at, now);
-        self.law.held(self.bytes as u64, self.changed_at, now);
-        self.changed_at = now;
+        self.over_time.held(now, self.bytes as u64);
     }
 }
 

@@ -19,8 +19,7 @@ use tailback_proto::units::Time;
 use super::balancing::Balancer;
 use super::classes::{class_table, mask, ClassOf};
 use super::lanes::CLASSES;
-use super::port::ticks_between;
-use crate::littles_law::LittlesLaw;
+use crate::gauge::OverTime;
 use crate::plan::{EcnPlan, LoadBalancing, SwitchModelPlan, TrimmingPlan};
 
 /// Binary digits after the point of an alpha.
@@ -198,12 +197,9 @@ pub(crate) struct IngressGroup {
     pub max_headroom: u32,
     /// Whether it holds a pause.
     pub asserted: bool,
-    /// Integral of the bytes held over time since the last sample, byte-ticks.
-    pub byte_ticks: u64,
-    pub changed_at: Time,
+    pub over_time: OverTime,
     pub rx_packets: u64,
     pub rx_bytes: u64,
-    pub law: LittlesLaw,
 }
 
 impl IngressGroup {
@@ -214,11 +210,9 @@ impl IngressGroup {
         max_shared: 0,
         max_headroom: 0,
         asserted: false,
-        byte_ticks: 0,
-        changed_at: Time::ZERO,
+        over_time: OverTime::NEW,
         rx_packets: 0,
         rx_bytes: 0,
-        law: LittlesLaw::NEW,
     };
 
     /// Bytes held.
@@ -229,9 +223,7 @@ impl IngressGroup {
     /// Brings the integral up to `now`, before the bytes change.
     #[inline]
     pub fn integrate(&mut self, now: Time) {
-        self.byte_ticks += self.bytes() as u64 * ticks_between(self.changed_at, now);
-        self.law.held(self.bytes() as u64, self.changed_at, now);
-        self.changed_at = now;
+        self.over_time.held(now, self.bytes() as u64);
     }
 }
 
@@ -283,12 +275,14 @@ mod tests {
 
     #[test]
     fn a_group_adds_up_its_bytes_over_time() {
-        let ticks = |count: u64| Time(count * super::super::port::TICK);
+        let ticks = |count: u64| Time(count * crate::gauge::TICK);
         let mut group = IngressGroup { shared: 300, headroom: 200, ..IngressGroup::EMPTY };
         group.integrate(ticks(4));
         group.headroom = 0;
         group.integrate(ticks(10));
-        assert_eq!(group.byte_ticks, 500 * 4 + 300 * 6);
-        assert_eq!(group.changed_at, ticks(10));
+        assert_eq!(
+            group.over_time.take_mean((ticks(10), ticks(10)), 300),
+            (500.0 * 4.0 + 300.0 * 6.0) / 10.0
+        );
     }
 }

@@ -10,7 +10,7 @@ use super::{lane, Arrived, Fabric};
 use crate::engine::uniform;
 use crate::event::Event;
 #[cfg(debug_assertions)]
-use crate::littles_law::Came;
+use crate::gauge::Came;
 
 impl Fabric {
     /// Which of the `eligible` classes goes next.
@@ -64,10 +64,10 @@ impl Fabric {
     fn note_wait(&mut self, port: usize, packet: u32) {
         let Packet { arrival, class, ingress, .. } = self.packets[packet];
         let (bytes, came) = (self.packets[packet].frame_bytes() as u64, Came::at(arrival));
-        self.queues[(port, class)].law.left(bytes, came, self.run.now);
+        self.queues[(port, class)].over_time.law.left(bytes, came, self.run.now);
         if let Some(switch) = self.switch_of(port) {
             let in_port = self.switches[switch].first_port as usize + ingress as usize;
-            self.groups[(in_port, class)].law.left(bytes, came, self.run.now);
+            self.groups[(in_port, class)].over_time.law.left(bytes, came, self.run.now);
         }
     }
 

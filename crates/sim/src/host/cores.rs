@@ -7,13 +7,13 @@ use crate::cores::{Purpose, Share, PURPOSES};
 use crate::event::Event;
 use crate::fabric::drops::DropReason;
 use crate::fabric::Fabric;
-use crate::littles_law::Came;
+use crate::gauge::Came;
 use crate::nic::Nics;
 use tailback_proto::units::Time;
 
 impl Tcp {
     /// A packet for a core came over the wire.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline]
     pub fn core_receive(&mut self, fabric: &mut Fabric, nics: &mut Nics, core: u32, index: u32) {
         let host = self.cpus.cores[core as usize].host as usize;
         let cpu = self.cpus.hosts[host].as_mut().expect("the core is its");
@@ -136,7 +136,7 @@ impl Tcp {
             let Some(index) = c.ring.pop(&fabric.packets) else { break };
             let packet = &fabric.packets[index];
             bytes += packet.frame_bytes() as i64;
-            cpu.backlog.law.left(packet.frame_bytes() as u64, Came::at(packet.arrival), fabric.run.now);
+            cpu.backlog.left(packet.frame_bytes() as u64, Came::at(packet.arrival), fabric.run.now);
             polled.push(index);
         }
         c.ring_packets -= polled.len() as u32;

@@ -18,9 +18,9 @@ use tailback_proto::parameters::DELAY;
 use tailback_proto::transport::tcp::settings::BURST;
 use tailback_proto::units::{Bytes, Hertz, Time};
 
-use super::gauge::Gauge;
 use crate::cores::{Core, Purpose, PURPOSES};
 use crate::engine::{stream, uniform, Fifo};
+use crate::gauge::Gauge;
 
 tailback_proto::parameters! {
     /// The CPU of every host, of which TCP takes a part and RDMA none; no effect where no traffic is tcp.

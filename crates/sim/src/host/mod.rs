@@ -8,7 +8,6 @@ pub(crate) mod build;
 pub(crate) mod connection;
 mod cores;
 pub(crate) mod cpu;
-pub(crate) mod gauge;
 mod gro;
 pub(crate) mod path;
 pub(crate) mod rings;

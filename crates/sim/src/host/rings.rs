@@ -12,7 +12,7 @@ use tailback_proto::units::Time;
 
 use crate::engine::Arena;
 use crate::fabric::packet::Packet;
-use crate::littles_law::Came;
+use crate::gauge::Came;
 
 /// What a core handed to the NIC.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ pub(crate) struct TxRing {
     pub(super) scheduled: bool,
     /// What waits in it, which nothing records: payload of bursts, and frames.
     #[cfg(debug_assertions)]
-    pub waiting: super::gauge::Gauge,
+    pub waiting: crate::gauge::Gauge,
 }
 
 impl TxRing {
@@ -84,7 +84,7 @@ impl TxRing {
         {
             let bytes = _bytes();
             self.waiting.change(_now, -(bytes as i64));
-            self.waiting.law.left(bytes as u64, _came, _now);
+            self.waiting.left(bytes as u64, _came, _now);
         }
     }
 

@@ -23,7 +23,7 @@ use crate::cores::Purpose;
 use crate::event::Event;
 use crate::fabric::packet::{Amount, Detail, Kind, Packet, CE_ECHO, CWR, ECT, NONE};
 use crate::fabric::Fabric;
-use crate::littles_law::Came;
+use crate::gauge::Came;
 use crate::nic::qp::QpState;
 use crate::nic::{Ethernet, Nics};
 

@@ -46,7 +46,7 @@ impl Tcp {
         }
     }
 
-    #[inline]
+    #[inline(always)] // every packet's turn ends with it
     fn join_turns(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32) {
         let TxRing { port, class, .. } = self.rings.rings[ring as usize];
         let nic = &mut nics[fabric.ports[port as usize].owner as usize];

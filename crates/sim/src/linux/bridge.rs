@@ -16,7 +16,7 @@ use tailback_proto::units::Time;
 
 use crate::engine::splitmix64;
 use crate::fabric::packet::{Kind, Packet};
-use crate::host::gauge::Gauge;
+use crate::gauge::Gauge;
 
 /// A bridge.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use super::napi::{Napi, Output, Thread};
 use super::{Linux, Timer};
 use crate::engine::stream;
 use crate::fabric::Fabric;
-use crate::host::gauge::Gauge;
+use crate::gauge::Gauge;
 use crate::plan::{BridgeModelPlan, Plan, PlanError};
 
 impl Linux {

@@ -16,7 +16,7 @@ use tailback_proto::units::Time;
 
 use super::moderation::Moderation;
 use crate::engine::Fifo;
-use crate::littles_law::Came;
+use crate::gauge::Came;
 
 /// What a core is doing with a channel.
 #[derive(Clone, Copy, Debug)]

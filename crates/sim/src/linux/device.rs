@@ -10,7 +10,7 @@ use crate::cores::Purpose;
 use crate::event::Event;
 use crate::fabric::drops::DropReason;
 use crate::fabric::Fabric;
-use crate::littles_law::Came;
+use crate::gauge::Came;
 
 /// Most transmit completions of a poll.
 const TX_BUDGET: u32 = 128;
@@ -117,7 +117,7 @@ impl Linux {
                     let port = port - self.first_bridge_port;
                     let backlog = &mut self.bridge_ports[port].tx_backlog;
                     backlog.change(now, -(bytes as i64));
-                    backlog.law.left(bytes as u64, came, now);
+                    backlog.left(bytes as u64, came, now);
                     return unit(cost, 0);
                 }
                 _ => {
@@ -140,7 +140,7 @@ impl Linux {
         let port = c.port as usize - self.first_bridge_port;
         let backlog = &mut self.bridge_ports[port].rx_backlog;
         backlog.change(now, -(bytes as i64));
-        backlog.law.left(bytes as u64, Came::at(fabric.packets[index].arrival), now);
+        backlog.left(bytes as u64, Came::at(fabric.packets[index].arrival), now);
         unit(cost, 1)
     }
 

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::{CE, ECT};
 use crate::fabric::Fabric;
-use crate::littles_law::Came;
+use crate::gauge::Came;
 
 /// Most packets that one run of a discipline hands to the device (sysctl `net.core.dev_weight`).
 const QUOTA: u32 = 64;
@@ -80,7 +80,7 @@ impl Linux {
         let port = e.port as usize - self.first_bridge_port;
         let backlog = &mut self.bridge_ports[port].qdisc_backlog;
         backlog.change(fabric.run.now, -(skb.bytes as i64));
-        backlog.law.left(skb.bytes as u64, Came::at(skb.enqueued), fabric.run.now);
+        backlog.left(skb.bytes as u64, Came::at(skb.enqueued), fabric.run.now);
     }
 
     /// A core running an egress takes the next packet, with the cost of handing it to the device. `None`: the run is

@@ -10,8 +10,8 @@ use crate::fabric::drops::DropReason;
 use crate::fabric::lanes::CLASSES;
 use crate::fabric::packet::Kind;
 use crate::fabric::Fabric;
+use crate::gauge::Came;
 use crate::host::path::{payload_of, Crossing, IDEAL};
-use crate::littles_law::Came;
 
 impl Nics {
     /// A packet has reached a NIC whose host has a path.
@@ -33,7 +33,7 @@ impl Nics {
                 // It passes through.
                 let part = &mut host_path.buffers.parts[host_path.buffers.of[packet.class as usize] as usize];
                 part.max_bytes = part.max_bytes.max(bytes);
-                host_path.buffers.level.max_bytes = host_path.buffers.level.max_bytes.max(bytes);
+                host_path.buffers.level.passes(bytes);
                 self.accept(fabric, ethernet, host, index);
                 return;
             }
@@ -68,7 +68,7 @@ impl Nics {
             && part.xoff.is_none()
             && host_path.cnp_threshold.is_some_and(|at| fill > at);
         host_path.buffers.waiting |= 1 << number;
-        host_path.buffers.level.add(fabric.run.now, bytes);
+        host_path.buffers.level.change(fabric.run.now, bytes as i64);
         if host_path.buffers.leaving.is_none() {
             self.drain_next(fabric, ethernet, host);
         }
@@ -120,8 +120,8 @@ impl Nics {
         if part.fifo.is_empty() {
             host_path.buffers.waiting &= !(1 << number);
         }
-        host_path.buffers.level.remove(fabric.run.now, bytes);
-        host_path.buffers.level.law.left(bytes, Came::at(fabric.packets[index].arrival), fabric.run.now);
+        host_path.buffers.level.change(fabric.run.now, -(bytes as i64));
+        host_path.buffers.level.left(bytes, Came::at(fabric.packets[index].arrival), fabric.run.now);
         let resumes = part.paused && part.bytes <= part.xon;
         self.accept(fabric, ethernet, host, index);
         if resumes {

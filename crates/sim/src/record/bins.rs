@@ -22,7 +22,8 @@ pub(crate) struct Bins {
     /// By column: how bins are merged.
     kinds: Vec<Kind>,
     /// Bin by bin, each with the values of all columns: the ends of columns would each lie in a line of memory of its own,
-    /// which no cache holds. One piece of memory, which is given back as a whole.
+    /// which no cache holds. One piece of memory, which is given back as a whole. Behind the bins that are closed lies what bins
+    /// held before they were merged.
     values: Vec<f64>,
     length: Time,
     /// Of the bin that is open.
@@ -50,13 +51,15 @@ impl Bins {
         now.saturating_sub(self.start)
     }
 
-    /// Closes the bin that ends now: its values, by column, to be filled in.
+    /// Closes the bin that ends now: its values, by column, each to be filled in.
     pub fn close(&mut self, now: Time) -> &mut [f64] {
-        let first = self.values.len();
-        self.values.resize(first + self.kinds.len(), 0.0);
+        let values = self.count * self.kinds.len()..(self.count + 1) * self.kinds.len();
+        if self.values.len() < values.end {
+            self.values.resize(values.end, 0.0);
+        }
         self.count += 1;
         self.start = now;
-        &mut self.values[first..]
+        &mut self.values[values]
     }
 
     /// Bins that are closed.
@@ -90,7 +93,6 @@ impl Bins {
                 self.values[bin * columns + column] = merged;
             }
         }
-        self.values.truncate(bins * columns);
         FACTOR
     }
 
@@ -117,7 +119,7 @@ impl Bins {
     /// The length of a bin, of which the last may be shorter; how many there are; and the values, column by column.
     pub fn into_columns(self) -> (Time, usize, Vec<f64>) {
         let (bins, columns) = (self.count, self.kinds.len());
-        let mut values = Vec::with_capacity(self.values.len());
+        let mut values = Vec::with_capacity(bins * columns);
         for column in 0..columns {
             values.extend((0..bins).map(|bin| self.values[bin * columns + column]));
         }

@@ -3,8 +3,8 @@
 use super::entity::Entity;
 use super::ports;
 use super::quantity::{counters, quantities, Table, PICOSECONDS_TO_MICROSECONDS};
-use crate::fabric::port::{mean_of_ticks, TICK};
 use crate::fabric::{lane, port_and_class};
+use crate::gauge::TICK;
 use crate::host::path::gpu::Gpu;
 use crate::host::path::memory::MemoryCounters;
 use crate::host::path::{HostPath, Target};
@@ -17,15 +17,10 @@ pub(super) const ROWS: [&str; 4] = ["memory", "iio", "pcie", "nic-rx"];
 quantities! {
     /// The NIC's receive buffer.
     BUFFER of ["nic-rx"], |bin, path| {
-        "queue_mean_bytes": Mean, "bytes", "bytes in the NIC's receive buffer, weighted by time" = {
-            let level = &mut bin.world.nics.host_paths[path].buffers.level;
-            level.integrate(bin.now);
-            mean_of_ticks(std::mem::take(&mut level.byte_ticks), bin.now, bin.span)
-        };
-        "queue_max_bytes": Max, "bytes", "most bytes in it" = {
-            let level = &mut bin.world.nics.host_paths[path].buffers.level;
-            std::mem::replace(&mut level.max_bytes, level.bytes) as f64
-        };
+        "queue_mean_bytes": Mean, "bytes", "bytes in the NIC's receive buffer, weighted by time"
+            = bin.world.nics.host_paths[path].buffers.level.take_mean(bin.now, bin.span);
+        "queue_max_bytes": Max, "bytes", "most bytes in it"
+            = bin.world.nics.host_paths[path].buffers.level.take_max() as f64;
         "dropped": Count ("rx_discards_phy") [Drop], "packets", "packets that it had no room for"
             = bin.world.nics.host_paths[path].buffers.dropped;
     }
@@ -68,15 +63,10 @@ quantities! {
 quantities! {
     /// What writes wait for in the end.
     TARGET of ["memory", "gpu"], |bin, path| {
-        "queue_mean_bytes": Mean, "bytes", "bytes that wait for it, weighted by time" = {
-            let level = bin.world.nics.host_paths[path].target.level();
-            level.integrate(bin.now);
-            mean_of_ticks(std::mem::take(&mut level.byte_ticks), bin.now, bin.span)
-        };
-        "queue_max_bytes": Max, "bytes", "most bytes that wait for it" = {
-            let level = bin.world.nics.host_paths[path].target.level();
-            std::mem::replace(&mut level.max_bytes, level.bytes) as f64
-        };
+        "queue_mean_bytes": Mean, "bytes", "bytes that wait for it, weighted by time"
+            = bin.world.nics.host_paths[path].target.level().take_mean(bin.now, bin.span);
+        "queue_max_bytes": Max, "bytes", "most bytes that wait for it"
+            = bin.world.nics.host_paths[path].target.level().take_max() as f64;
         "write_latency_ps": Mean, "ps", "what a write that comes now takes"
             = bin.world.nics.host_paths[path].target.write_latency(bin.now).0 as f64;
     }

@@ -1,4 +1,4 @@
-//! Little's law at every queue of packets of a run: see [`crate::littles_law`]. Builds with assertions judge it at the end.
+//! Little's law at every queue of packets of a run: see [`crate::gauge`]. Builds with assertions judge it at the end.
 //!
 //! Not here, because no packets wait in them, or nothing records how long they are: links, on which everything takes its
 //! time; what was posted and not sent yet, which has no packets and is recorded at the end of a bin; memory and GPUs, whose
@@ -8,8 +8,7 @@
 use super::{bridges, host_paths, veth};
 use crate::fabric::packet::Packet;
 use crate::fabric::{lane, port_and_class};
-use crate::host::gauge::Gauge;
-use crate::littles_law::{Came, LittlesLaw};
+use crate::gauge::{Came, Gauge, OverTime};
 use crate::plan::Plan;
 use crate::world::World;
 use tailback_proto::units::Time;
@@ -39,11 +38,11 @@ impl Books {
     fn judge(
         &mut self,
         name: impl FnOnce() -> String,
-        law: LittlesLaw,
-        length: (u64, Time),
+        over_time: &OverTime,
+        length: u64,
         waiting: impl IntoIterator<Item = (u64, Came)>,
     ) {
-        self.errors.extend(law.judge(self.now, length, waiting).map(|error| (name(), error)));
+        self.errors.extend(over_time.judge(self.now, length, waiting).map(|error| (name(), error)));
     }
 
     fn gauge(
@@ -52,7 +51,7 @@ impl Books {
         gauge: &Gauge,
         waiting: impl IntoIterator<Item = (u64, Came)>,
     ) {
-        self.judge(name, gauge.law, (gauge.value, gauge.changed_at), waiting);
+        self.judge(name, &gauge.over_time, gauge.value, waiting);
     }
 
     /// Egress queues of switches and of hosts; at switches also ingress groups, which are charged for what waits there.
@@ -63,7 +62,7 @@ impl Books {
             let (port, class) = port_and_class(at);
             let name = || format!("{}/tc{class}", fabric.links[port].name);
             let waiting = queue.fifo.iter(&fabric.packets).map(wait);
-            self.judge(name, queue.law, (queue.bytes as u64, queue.changed_at), waiting);
+            self.judge(name, &queue.over_time, queue.bytes as u64, waiting);
             if let Some(switch) = fabric.switch_of(port) {
                 for packet in queue.fifo.iter(&fabric.packets) {
                     let in_port = fabric.switches[switch].first_port as usize + packet.ingress as usize;
@@ -74,7 +73,7 @@ impl Books {
         for ((at, group), waiting) in fabric.groups.iter().enumerate().zip(charged) {
             let (port, class) = port_and_class(at);
             let name = || format!("{}/pg{class}", fabric.links[port].name);
-            self.judge(name, group.law, (group.bytes() as u64, group.changed_at), waiting);
+            self.judge(name, &group.over_time, group.bytes() as u64, waiting);
         }
     }
 
@@ -82,10 +81,9 @@ impl Books {
     fn host_paths(&mut self, plan: &Plan, world: &World) {
         for path in &world.nics.host_paths {
             let name = |row| host_paths::row_name(plan, path, row);
-            let level = &path.buffers.level;
             let parts = path.buffers.parts.iter();
             let waiting = parts.flat_map(|part| part.fifo.iter(&world.fabric.packets)).map(wait);
-            self.judge(|| name("nic-rx"), level.law, (level.bytes, level.changed_at), waiting);
+            self.gauge(|| name("nic-rx"), &path.buffers.level, waiting);
             for (row, stays) in [("pcie", &path.pcie.away), ("iio", &path.iio)] {
                 self.errors.extend(stays.judge(self.now).map(|error| (name(row), error)));
             }
@@ -149,7 +147,7 @@ impl Books {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::port::TICK;
+    use crate::gauge::{LittlesLaw, TICK};
     use crate::plan::{
         GpuParameters, GpuPlan, HostPathPlan, PathParameters, PauseParameters, ReceiveBufferParameters,
         ReceiveBufferPlan, TargetPlan, TcpConnectionPlan, TcpSettings,
@@ -235,11 +233,11 @@ mod tests {
     #[test]
     fn queues_of_switches_and_hosts() {
         let laws: [(&str, Law); 5] = [
-            ("sw0:h2/tc3", |w| &mut w.fabric.queues[(5, 3)].law),
-            ("sw0:h0/pg3", |w| &mut w.fabric.groups[(3, 3)].law),
-            ("h2/nic-rx", |w| &mut w.nics.host_paths[2].buffers.level.law),
-            ("receive rings of host 2", |w| &mut w.tcp.cpus.backlog(2).law),
-            ("transmit ring 0", |w| &mut w.tcp.rings.rings_mut()[0].waiting.law),
+            ("sw0:h2/tc3", |w| &mut w.fabric.queues[(5, 3)].over_time.law),
+            ("sw0:h0/pg3", |w| &mut w.fabric.groups[(3, 3)].over_time.law),
+            ("h2/nic-rx", |w| &mut w.nics.host_paths[2].buffers.level.over_time.law),
+            ("receive rings of host 2", |w| &mut w.tcp.cpus.backlog(2).over_time.law),
+            ("transmit ring 0", |w| &mut w.tcp.rings.rings_mut()[0].waiting.over_time.law),
         ];
         each_is_judged(&hosts(), 20_000, &laws);
     }
@@ -247,9 +245,9 @@ mod tests {
     #[test]
     fn queues_of_a_bridge() {
         let laws: [(&str, Law); 3] = [
-            ("br0:h1/rx-ring", |w| &mut w.linux.bridge_ports[1].rx_backlog.law),
-            ("br0:h0/qdisc", |w| &mut w.linux.bridge_ports[0].qdisc_backlog.law),
-            ("br0:h0/tx-ring", |w| &mut w.linux.bridge_ports[0].tx_backlog.law),
+            ("br0:h1/rx-ring", |w| &mut w.linux.bridge_ports[1].rx_backlog.over_time.law),
+            ("br0:h0/qdisc", |w| &mut w.linux.bridge_ports[0].qdisc_backlog.over_time.law),
+            ("br0:h0/tx-ring", |w| &mut w.linux.bridge_ports[0].tx_backlog.over_time.law),
         ];
         each_is_judged(&plan(include_str!("../../tests/data/bridge.json")), 7_000, &laws);
     }
@@ -257,12 +255,12 @@ mod tests {
     #[test]
     fn queues_of_namespaces() {
         let laws: [(&str, Law); 6] = [
-            ("a-b/qdisc", |w| &mut w.linux.veths.ends[0].waiting.packets.law),
-            ("a-b/qdisc", |w| &mut w.linux.veths.ends[0].waiting.bytes.law),
-            ("a-b/ring", |w| &mut w.linux.veths.ends[0].in_ring.packets.law),
-            ("a-b/ring", |w| &mut w.linux.veths.ends[0].in_ring.bytes.law),
-            ("a-b/napi", |w| &mut w.linux.veths.ends[0].in_list.packets.law),
-            ("a-b/napi", |w| &mut w.linux.veths.ends[0].in_list.bytes.law),
+            ("a-b/qdisc", |w| &mut w.linux.veths.ends[0].waiting.packets.over_time.law),
+            ("a-b/qdisc", |w| &mut w.linux.veths.ends[0].waiting.bytes.over_time.law),
+            ("a-b/ring", |w| &mut w.linux.veths.ends[0].in_ring.packets.over_time.law),
+            ("a-b/ring", |w| &mut w.linux.veths.ends[0].in_ring.bytes.over_time.law),
+            ("a-b/napi", |w| &mut w.linux.veths.ends[0].in_list.packets.over_time.law),
+            ("a-b/napi", |w| &mut w.linux.veths.ends[0].in_list.bytes.over_time.law),
         ];
         each_is_judged(&plan(include_str!("../../tests/data/veth.json")), 3_000, &laws);
     }

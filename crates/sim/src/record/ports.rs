@@ -2,7 +2,6 @@
 
 use super::quantity::{counters, quantities};
 use crate::fabric::drops::DropReason;
-use crate::fabric::port::mean_of_ticks;
 use crate::fabric::{port_and_class, Fabric};
 
 quantities! {
@@ -10,8 +9,7 @@ quantities! {
     EGRESS of ["egress"], |bin, at| {
         "queue_mean_bytes": Mean, "bytes", "bytes waiting, weighted by time" = {
             let queue = &mut bin.world.fabric.queues[at];
-            queue.integrate(bin.now);
-            mean_of_ticks(std::mem::take(&mut queue.byte_ticks), bin.now, bin.span)
+            queue.over_time.take_mean((bin.now, bin.span), queue.bytes as u64)
         };
         "queue_max_bytes": Max, "bytes", "most bytes waiting" = {
             let queue = &mut bin.world.fabric.queues[at];
@@ -50,8 +48,8 @@ quantities! {
     INGRESS of ["ingress"], |bin, at| {
         "queue_mean_bytes": Mean, "bytes", "bytes of its packets that wait in egress queues, weighted by time" = {
             let group = &mut bin.world.fabric.groups[at];
-            group.integrate(bin.now);
-            mean_of_ticks(std::mem::take(&mut group.byte_ticks), bin.now, bin.span)
+            let bytes = group.bytes() as u64;
+            group.over_time.take_mean((bin.now, bin.span), bytes)
         };
         "queue_max_bytes": Max, "bytes", "most bytes of its packets that wait" = {
             let group = &mut bin.world.fabric.groups[at];

@@ -7,7 +7,7 @@ use tailback_proto::units::Time;
 
 use super::items::Items;
 use super::signals::Signal;
-use crate::fabric::port::TICK;
+use crate::gauge::TICK;
 use crate::world::World;
 
 /// How a value is read, and how bins are merged.
@@ -105,6 +105,11 @@ pub struct Quantity {
 }
 
 impl Quantity {
+    /// Whether its bins come about like this.
+    pub(crate) const fn is(&self, kind: Kind) -> bool {
+        matches!(self.kind, Some(own) if own as u8 == kind as u8)
+    }
+
     /// How a bin's value comes about, in a word; empty: it has no series.
     pub fn merged(&self) -> &'static str {
         self.kind.map_or("", Kind::text)
@@ -145,26 +150,17 @@ pub(crate) struct Counters<T: ?Sized> {
     pub count: fn(&T, usize, Add),
 }
 
-impl<W> Table<W> {
-    /// A row, by the name of its series. It ends the compilation where there is none of the kind.
-    pub const fn row(&self, metric: &str, kind: Kind) -> Quantity {
-        let mut at = 0;
-        while !are_equal(self.rows[at].metric, metric) {
+/// A row of some tables by the name of its series or of its counter. It ends the compilation where there is none.
+pub(crate) const fn known(tables: &[&[Quantity]], name: &str) -> Quantity {
+    let (mut table, mut at) = (0, 0);
+    loop {
+        if at == tables[table].len() {
+            (table, at) = (table + 1, 0);
+        } else if are_equal(tables[table][at].metric, name) || are_equal(tables[table][at].counter, name) {
+            return tables[table][at];
+        } else {
             at += 1;
         }
-        assert!(matches!(self.rows[at].kind, Some(found) if found as u8 == kind as u8));
-        self.rows[at]
-    }
-}
-
-impl<T> Counters<T> {
-    /// A row, by its name. It ends the compilation where there is none.
-    pub const fn row(&self, counter: &str) -> Quantity {
-        let mut at = 0;
-        while !are_equal(self.rows[at].counter, counter) {
-            at += 1;
-        }
-        self.rows[at]
     }
 }
 
@@ -276,70 +272,62 @@ macro_rules! counters {
     };
 }
 
-/// Declares how another engine reads rows of a [`Table`], which says all else of them. A row is `"metric": KIND = value`.
+/// Declares how another engine reads rows of tables, which say all else of them; whose entities have them, the first table says.
+/// A row is `"metric": KIND = value`. Counters are apart ([`counters_as!`]).
 macro_rules! quantities_as {
     (
         $(#[$doc:meta])*
-        $name:ident: $like:path, |$bin:ident: $world:ty, $at:ident| {
+        $name:ident: [$first:path $(, $more:path)*], |$bin:ident: $world:ty, $at:ident| {
             $($metric:literal: $kind:ident = $read:expr;)*
         }
     ) => {
         $(#[$doc])*
-        pub(super) static $name: $crate::record::quantity::Table<$world> = {
-            use $crate::record::quantity::{Bin, Kind, Quantity, Table};
-            static ROWS: &[Quantity] = &[$($like.row($metric, Kind::$kind)),*];
+        static $name: $crate::record::quantity::Table<$world> = {
+            use $crate::record::quantity::{known, Bin, Kind, Quantity, Table};
+            const TABLES: &[&[Quantity]] = &[$first.rows $(, $more.rows)*];
+            const ROWS: &[Quantity] = &[$(known(TABLES, $metric)),*];
+            const KINDS: &[Kind] = &[$(Kind::$kind),*];
+            const _: () = {
+                let mut row = 0;
+                while row < ROWS.len() {
+                    assert!(ROWS[row].is(KINDS[row]), "the series is of another kind");
+                    row += 1;
+                }
+            };
             #[allow(unused_assignments, unused_variables)]
             fn read($bin: &mut Bin<$world>, $at: usize, before: &mut [u64], values: &mut [f64]) {
+                let (before, values) = (&mut before[..ROWS.len()], &mut values[..ROWS.len()]);
                 let mut row = 0;
                 $(
                     values[row] = $crate::record::quantity::value!($kind, $bin, &mut before[row], $read);
                     row += 1;
                 )*
             }
-            #[allow(unused_assignments, unused_variables)]
-            fn count($bin: &mut Bin<$world>, $at: usize, add: $crate::record::quantity::Add) {
-                let mut row = 0;
-                $(
-                    $crate::record::quantity::total!($kind, ROWS[row].counter, add, $read);
-                    row += 1;
-                )*
-            }
-            Table { of: $like.of, always: $like.always, rows: ROWS, read, count }
+            Table { of: $first.of, always: $first.always, rows: ROWS, read, count: |_, _, _| {} }
         };
     };
 }
 
-/// Gives out the counter of a row, if it has one.
-macro_rules! total {
-    (Mean, $counter:expr, $add:ident, $read:expr) => {};
-    (Max, $counter:expr, $add:ident, $read:expr) => {};
-    ($kind:ident, $counter:expr, $add:ident, $read:expr) => {
-        if !$counter.is_empty() {
-            let total = $read;
-            $add($counter, Kind::$kind.counted(total));
-        }
-    };
-}
-
-/// Declares how another engine counts rows of [`Counters`], which say all else of them. A row is `"counter" = value`.
+/// Declares how another engine counts rows of tables, which say all else of them. A row is `"counter" = value`.
 macro_rules! counters_as {
     (
         $(#[$doc:meta])*
-        $name:ident: $like:path, |$one:ident: $type:ty, $at:ident| {
+        $name:ident: [$first:path $(, $more:path)*], |$one:ident: $type:ty, $at:ident| {
             $($counter:literal = $read:expr;)*
         }
     ) => {
         $(#[$doc])*
         pub(super) static $name: $crate::record::quantity::Counters<$type> = {
-            use $crate::record::quantity::{Counters, Quantity};
-            fn count($one: &$type, $at: usize, add: $crate::record::quantity::Add) {
+            use $crate::record::quantity::{known, Add, Counters, Quantity};
+            const TABLES: &[&[Quantity]] = &[$first.rows $(, $more.rows)*];
+            const ROWS: &[Quantity] = &[$(known(TABLES, $counter)),*];
+            fn count($one: &$type, $at: usize, add: Add) {
                 $(add($counter, $read);)*
             }
-            static ROWS: &[Quantity] = &[$($like.row($counter)),*];
-            Counters { of: $like.of, rows: ROWS, count }
+            Counters { of: $first.of, rows: ROWS, count }
         };
     };
 }
 
 pub(super) use {counters, quantities};
-pub(crate) use {counters_as, quantities_as, signal, total, value};
+pub(crate) use {counters_as, quantities_as, signal, value};

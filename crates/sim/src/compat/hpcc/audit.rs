@@ -70,7 +70,7 @@ mod tests {
     use super::super::routing::tests::network;
     use super::super::HpccSimulation;
     use super::*;
-    use crate::littles_law::Came;
+    use crate::gauge::Came;
 
     /// Two hosts send to a third through a switch. In the middle of it a wait of a byte that is a nanosecond longer is noticed.
     #[test]

@@ -8,7 +8,7 @@ use super::plan::Flow;
 use super::qp::{RecvQp, SendQp};
 use super::routing::{murmur3, NIC_SEED};
 use super::world::{Event, Fct, World};
-use crate::littles_law::Came;
+use crate::gauge::Came;
 
 /// First source port of a pair of hosts.
 const FIRST_SPORT: u16 = 10_000;

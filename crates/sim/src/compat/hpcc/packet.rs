@@ -3,7 +3,7 @@
 use crate::engine::Linked;
 /// No packet, no path, no slot.
 pub(super) use crate::engine::NONE;
-use crate::littles_law::Came;
+use crate::gauge::Came;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use tailback_proto::units::Time;
 
 use crate::engine::{Fifo, Place};
-use crate::littles_law::{Came, LittlesLaw};
+use crate::gauge::{Came, LittlesLaw};
 
 /// Priorities of a port.
 pub(super) const LANES: usize = 8;

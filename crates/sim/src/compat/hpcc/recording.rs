@@ -10,10 +10,7 @@ use super::audit::audit;
 use super::packet::Kind;
 use super::plan::Flow as FlowPlan;
 use super::port::{Heard, LANES};
-use super::series::{
-    CNPS, DISCARDS, DUPLICATES, ECN_MARKED, MARKS, NAKS, OUT_OF_SEQUENCE, PAUSED, PAUSES, RECEIVED, SENT,
-    TIMEOUTS,
-};
+use super::series::{HOST_COUNTS, LANE_COUNTS, SWITCH_LANE_COUNTS};
 use super::work::WORK_PRIORITY;
 use super::world::World;
 use crate::record::counters::Rows;
@@ -349,13 +346,7 @@ fn counters(world: &mut World) -> Vec<Counter> {
     let mut rows = Rows::at_end(world, now);
     for host in 0..rows.bin.world.hosts.len() {
         let name = rows.bin.world.node_name(rows.bin.world.hosts[host]);
-        rows.add(&name, "", |bin, add| {
-            (ECN_MARKED.count)(bin.world, host, add);
-            for table in [&CNPS, &OUT_OF_SEQUENCE, &NAKS, &TIMEOUTS] {
-                (table.count)(bin, host, add);
-            }
-            (DUPLICATES.count)(bin.world, host, add);
-        });
+        rows.add(&name, "", |bin, add| (HOST_COUNTS.count)(bin.world, host, add));
     }
     for at in 0..rows.bin.world.lanes.len() {
         let (world, port) = (&*rows.bin.world, at / LANES);
@@ -366,13 +357,9 @@ fn counters(world: &mut World) -> Vec<Counter> {
         }
         let name = if is_switch { world.port_name(port) } else { String::new() };
         rows.add_class(&world.node_name(world.ports[port].node), &name, (at % LANES) as u8, |bin, add| {
-            (SENT.count)(bin.world, at, add);
-            (PAUSED.count)(bin, at, add);
-            (PAUSES.count)(bin.world, at, add);
+            (LANE_COUNTS.count)(bin.world, at, add);
             if is_switch {
-                (RECEIVED.count)(bin.world, at, add);
-                (MARKS.count)(bin, at, add);
-                (DISCARDS.count)(bin.world, at, add);
+                (SWITCH_LANE_COUNTS.count)(bin.world, at, add);
             }
         });
     }

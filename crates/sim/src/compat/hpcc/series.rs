@@ -1,7 +1,6 @@
 //! What is recorded of hosts, queues and messages: how this engine reads rows of the registry.
 //!
-//! Time of the series begins when the first flow starts: the simulator's files start at 2 s by custom. Tables are as small as
-//! the order of series and that of counters, which differ, want them.
+//! Time of the series begins when the first flow starts: the simulator's files start at 2 s by custom.
 
 use std::borrow::Cow;
 use tailback_proto::units::Time;
@@ -16,70 +15,44 @@ use crate::record::series::Detail;
 use crate::record::{hosts, ports, queue_pairs, Entity};
 
 quantities_as! {
-    GOODPUT: hosts::NIC, |bin: World, host| {
+    HOST: [hosts::NIC], |bin: World, host| {
         "goodput_tx_bps": Rate = bin.world.host_counters[host].goodput_tx;
         "goodput_rx_bps": Rate = bin.world.host_counters[host].goodput_rx;
-    }
-}
-
-quantities_as! {
-    NAKS: hosts::NIC, |bin: World, host| {
         "packet_seq_err": Count = bin.world.host_counters[host].packet_seq_err;
-    }
-}
-
-quantities_as! {
-    OUT_OF_SEQUENCE: hosts::NIC, |bin: World, host| {
         "out_of_sequence": Count = bin.world.host_counters[host].out_of_sequence;
-    }
-}
-
-quantities_as! {
-    TIMEOUTS: hosts::NIC, |bin: World, host| {
         "local_ack_timeout_err": Count = bin.world.host_counters[host].timeouts;
-    }
-}
-
-quantities_as! {
-    CNPS: hosts::NIC, |bin: World, host| {
         "np_cnp_sent": Count = bin.world.host_counters[host].cnp_sent;
         "rp_cnp_handled": Count = bin.world.host_counters[host].cnp_handled;
     }
 }
 
-quantities_as! {
-    DELAY: hosts::DELAY, |bin: World, host| {
-        "delay_probes": Count = bin.world.host_counters[host].delay_probes;
-    }
-}
-
-quantities_as! {
-    WIRE_TX: hosts::NIC, |bin: World, port| {
-        "wire_tx_bps": Rate = bin.world.ports[port].tx_bytes;
-    }
-}
-
-quantities_as! {
-    /// At the peer's port.
-    WIRE_RX: hosts::NIC, |bin: World, port| {
-        "wire_rx_bps": Rate = bin.world.ports[port].tx_bytes;
-    }
-}
-
 counters_as! {
-    ECN_MARKED: hosts::NIC_COUNTS, |world: World, host| {
+    HOST_COUNTS: [hosts::NIC, hosts::NIC_COUNTS], |world: World, host| {
         "np_ecn_marked_roce_packets" = world.host_counters[host].marked;
-    }
-}
-
-counters_as! {
-    DUPLICATES: hosts::NIC_COUNTS, |world: World, host| {
+        "np_cnp_sent" = world.host_counters[host].cnp_sent;
+        "rp_cnp_handled" = world.host_counters[host].cnp_handled;
+        "out_of_sequence" = world.host_counters[host].out_of_sequence;
+        "packet_seq_err" = world.host_counters[host].packet_seq_err;
+        "local_ack_timeout_err" = world.host_counters[host].timeouts;
         "duplicate_request" = world.host_counters[host].duplicate;
     }
 }
 
 quantities_as! {
-    EGRESS: ports::EGRESS, |bin: World, at| {
+    DELAY: [hosts::DELAY], |bin: World, host| {
+        "delay_probes": Count = bin.world.host_counters[host].delay_probes;
+    }
+}
+
+quantities_as! {
+    WIRE: [hosts::NIC], |bin: World, port| {
+        "wire_tx_bps": Rate = bin.world.ports[port].tx_bytes;
+        "wire_rx_bps": Rate = bin.world.ports[bin.world.ports[port].peer as usize].tx_bytes;
+    }
+}
+
+quantities_as! {
+    EGRESS: [ports::EGRESS, ports::MARKS, ports::PAUSED], |bin: World, at| {
         "queue_mean_bytes": Mean = {
             let lane = &mut bin.world.lanes[at];
             lane.integrate(bin.now.0);
@@ -89,51 +62,39 @@ quantities_as! {
             let lane = &mut bin.world.lanes[at];
             std::mem::replace(&mut lane.max_egress, lane.egress) as f64
         };
-    }
-}
-
-quantities_as! {
-    MARKS: ports::MARKS, |bin: World, at| {
         "ecn_marked": Count = bin.world.lane_counters[at].marked;
+        "paused_share": Share = bin.world.heard[at].paused_until(bin.now.0);
     }
 }
 
 quantities_as! {
-    PAUSED: ports::PAUSED, |bin: World, at| {
+    SEND: [ports::SEND, ports::PAUSED], |bin: World, at| {
         "paused_share": Share = bin.world.heard[at].paused_until(bin.now.0);
     }
 }
 
 counters_as! {
-    SENT: ports::FRAMES, |world: World, at| {
+    LANE_COUNTS: [ports::FRAMES, ports::PAUSED], |world: World, at| {
         "tx_prio#_packets" = world.lanes[at].tx_packets;
         "tx_prio#_bytes" = world.lanes[at].tx_bytes;
         "rx_prio#_pause" = world.heard[at].pauses + world.heard[at].resumes;
-    }
-}
-
-counters_as! {
-    PAUSES: ports::FRAMES, |world: World, at| {
+        "rx_prio#_pause_duration" = Kind::Share.counted(world.heard[at].paused_until(world.now));
         "rx_prio#_pause_transition" = world.heard[at].transitions;
         "tx_prio#_pause" = world.heard[at].sent;
     }
 }
 
 counters_as! {
-    RECEIVED: ports::FRAMES, |world: World, at| {
+    SWITCH_LANE_COUNTS: [ports::FRAMES, ports::MARKS, ports::DISCARDS], |world: World, at| {
         "rx_prio#_packets" = world.received(at).0;
         "rx_prio#_bytes" = world.received(at).1;
-    }
-}
-
-counters_as! {
-    DISCARDS: ports::DISCARDS, |world: World, at| {
+        "ecn_marked_tc_#" = world.lane_counters[at].marked;
         "tc_no_buffer_discard_uc_tc_#" = world.lane_counters[at].dropped;
     }
 }
 
 quantities_as! {
-    RATE: queue_pairs::RATE, |bin: World, flow| {
+    RATE: [queue_pairs::RATE], |bin: World, flow| {
         "rate_bps": Mean = bin.world.rate_and_alpha(flow).0;
     }
 }
@@ -168,16 +129,13 @@ fn hosts_and_queues(world: &World, queues: bool) -> Readings<World> {
     for (host, &node) in world.hosts.iter().enumerate() {
         let name = world.node_name(node);
         read.add(Entity::new(name.clone(), "host", name));
-        for table in [&GOODPUT, &NAKS, &OUT_OF_SEQUENCE, &TIMEOUTS, &CNPS] {
-            read.read(table, host);
-        }
+        read.read(&HOST, host);
         if world.acks.as_ref().is_some_and(AckControl::hears_delay) {
             read.read(&DELAY, host);
         }
         // Of several NICs the first: the series has one value for a host.
         if let Some(port) = world.first_port(node) {
-            read.read(&WIRE_TX, port);
-            read.read(&WIRE_RX, world.ports[port].peer as usize);
+            read.read(&WIRE, port);
         }
     }
     let priorities = world.priorities();
@@ -191,11 +149,10 @@ fn hosts_and_queues(world: &World, queues: bool) -> Readings<World> {
             if world.ports[port].is_switch {
                 read.add(queue(world.egress_name(port, priority), "egress"));
                 read.read(&EGRESS, at);
-                read.read(&MARKS, at);
             } else {
                 read.add(queue(world.send_queue_name(port, priority), "send"));
+                read.read(&SEND, at);
             }
-            read.read(&PAUSED, at);
         }
     }
     read

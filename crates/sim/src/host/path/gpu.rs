@@ -16,8 +16,8 @@
 
 use tailback_proto::units::{Rate, Time};
 
-use super::level::Level;
 use crate::engine::{stream, uniform, Stream};
+use crate::gauge::Gauge;
 use crate::plan::GpuPlan;
 
 /// A GPU's path.
@@ -35,7 +35,7 @@ pub(crate) struct Gpu {
     pub write_bytes: u64,
     pub stalled: Time,
     /// Bytes that wait for the path.
-    pub level: Level,
+    pub level: Gauge,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Gpu {
             read_bytes: 0,
             write_bytes: 0,
             stalled: Time::ZERO,
-            level: Level::default(),
+            level: Gauge::default(),
         }
     }
 
@@ -99,9 +99,7 @@ impl Gpu {
         self.free_at = begun + self.rate.serialization(bytes);
         // While the path stalls it serves nothing: that time is no bytes.
         let waiting = self.rate.bytes_in(self.free_at - now.max(self.stalled_until));
-        self.level.integrate(now);
-        self.level.bytes = waiting;
-        self.level.max_bytes = self.level.max_bytes.max(waiting);
+        self.level.set(now, waiting);
         begun
     }
 

@@ -17,10 +17,9 @@
 use tailback_proto::units::Time;
 
 use super::ddio::{Ddio, LINE_BYTES};
-use super::level::Level;
 use super::write_queue::{Refresh, WriteQueue};
 use crate::engine::{uniform, Stream};
-use crate::fabric::port::TICK;
+use crate::gauge::{Gauge, TICK};
 use crate::plan::MemoryPlan;
 
 /// How often the balance is found anew while packets come: above the credits' time of return, below any reaction of the
@@ -68,7 +67,7 @@ pub(crate) struct Memory {
     last_end: Time,
     pub counters: MemoryCounters,
     /// Bytes that wait at the controller.
-    pub level: Level,
+    pub level: Gauge,
 }
 
 /// What passed, by owner.
@@ -129,7 +128,7 @@ impl Memory {
             stream,
             last_end: Time::ZERO,
             counters: MemoryCounters::default(),
-            level: Level::default(),
+            level: Gauge::default(),
         };
         memory.balance(Time::ZERO);
         memory
@@ -233,9 +232,7 @@ impl Memory {
         self.reads_ps = self.wait * self.write_wait * 1e12 * self.writes.batch_share();
         // Little's law for what cores have waiting here; I/O's lines are counted.
         let lines = self.writes.lines(now);
-        self.level.integrate(now);
-        self.level.bytes = (self.cpu_rate * self.wait) as u64 + lines * LINE_BYTES;
-        self.level.max_bytes = self.level.max_bytes.max(self.level.bytes);
+        self.level.set(now, (self.cpu_rate * self.wait) as u64 + lines * LINE_BYTES);
     }
 
     /// Time from the IIO to a write's end, as it is now.

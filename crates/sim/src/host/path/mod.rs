@@ -15,7 +15,6 @@
 pub(crate) mod ddio;
 pub(crate) mod gpu;
 mod iio;
-pub(crate) mod level;
 pub(crate) mod memory;
 mod pcie;
 pub(crate) mod reads;
@@ -28,7 +27,6 @@ pub(crate) use memory::Memory;
 
 use gpu::Gpu;
 use iio::Residence;
-use level::Level;
 use pcie::PcieLink;
 use reads::Reads;
 use receive_buffer::ReceiveBuffers;
@@ -37,6 +35,7 @@ use tailback_proto::units::Time;
 use crate::engine::stream;
 use crate::fabric::packet::{Kind, Packet};
 use crate::fabric::pause::PauseLog;
+use crate::gauge::Gauge;
 use crate::plan::{HostPathPlan, TargetPlan};
 
 /// No path: the host is ideal.
@@ -84,7 +83,7 @@ impl Target {
     }
 
     /// Bytes that wait there, over time.
-    pub fn level(&mut self) -> &mut Level {
+    pub fn level(&mut self) -> &mut Gauge {
         match self {
             Target::Memory(memory) => &mut memory.level,
             Target::Gpu(gpu) => &mut gpu.level,

@@ -9,10 +9,10 @@
 //!
 //! Leaves out: cells, and the spare part that no priority uses.
 
-use super::level::Level;
 use super::settings::ReceiveBufferParameters;
 use crate::engine::Fifo;
 use crate::fabric::lanes::CLASSES;
+use crate::gauge::Gauge;
 use crate::plan::ReceiveBufferPlan;
 
 /// One part of the buffer.
@@ -44,7 +44,7 @@ pub(crate) struct ReceiveBuffers {
     /// Part whose first packet is leaving.
     pub leaving: Option<u8>,
     /// All parts together.
-    pub level: Level,
+    pub level: Gauge,
     pub dropped: u64,
     /// CNPs that the NIC sent for its own sake.
     pub cnps: u64,
@@ -73,7 +73,7 @@ impl ReceiveBuffers {
             waiting: 0,
             last: 7,
             leaving: None,
-            level: Level::default(),
+            level: Gauge::default(),
             dropped: 0,
             cnps: 0,
         }

@@ -25,8 +25,8 @@ use tailback_proto::flow_control::veth_queue::{Charge, OnFull, VethParameters, V
 use tailback_proto::units::Time;
 
 use crate::engine::Stream;
-use crate::host::gauge::Gauge;
-use crate::littles_law::Came;
+use crate::gauge::Came;
+use crate::gauge::Gauge;
 use crate::plan::VethPlan;
 use settings::{Kernel, VethBql};
 
@@ -109,8 +109,8 @@ impl Occupancy {
 
     /// A packet of so many bytes is no longer in it.
     fn left(&mut self, now: Time, bytes: u32, came: Came) {
-        self.packets.law.left(1, came, now);
-        self.bytes.law.left(bytes as u64, came, now);
+        self.packets.left(1, came, now);
+        self.bytes.left(bytes as u64, came, now);
     }
 }
 

@@ -6,9 +6,9 @@ use super::{Datagram, Kind};
 use crate::cores::Purpose;
 use crate::engine::uniform;
 use crate::fabric::Fabric;
+use crate::gauge::Came;
 use crate::linux::core::{Unit, NAPI_WEIGHT};
 use crate::linux::Linux;
-use crate::littles_law::Came;
 
 impl Linux {
     /// Schedules the poll of an end's ring after `core` sent to it (`__veth_xdp_flush`).

@@ -10,9 +10,9 @@ use crate::cores::Purpose;
 use crate::engine::splitmix64;
 use crate::event::Event;
 use crate::fabric::Fabric;
+use crate::gauge::Came;
 use crate::linux::core::Unit;
 use crate::linux::Linux;
-use crate::littles_law::Came;
 
 /// Hash of the flow that a packet belongs to, well mixed as `skb_get_hash` is.
 fn flow_hash(kind: Kind) -> u32 {

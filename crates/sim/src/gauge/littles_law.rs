@@ -9,7 +9,7 @@
 use tailback_proto::units::Time;
 
 #[cfg(debug_assertions)]
-use crate::fabric::port::ticks_between;
+use super::ticks_between;
 
 /// When a packet came to the queue that it waits in.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +28,7 @@ impl Came {
     }
 }
 
-/// Both sums of a queue, in bytes, or packets, times [`TICK`](crate::fabric::port::TICK)s, modulo 2^64.
+/// Both sums of a queue, in bytes, or packets, times [`TICK`](super::TICK)s, modulo 2^64.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LittlesLaw {
     #[cfg(debug_assertions)]
@@ -86,8 +86,8 @@ impl LittlesLaw {
 
 #[cfg(test)]
 mod tests {
+    use super::super::TICK;
     use super::*;
-    use crate::fabric::port::TICK;
 
     const fn tick(ticks: u64) -> Time {
         Time(ticks * TICK)
