@@ -6,6 +6,7 @@ the two ends. Nobody has an address, and nothing outside of the namespace is tou
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import subprocess
@@ -63,7 +64,17 @@ def drops(folder: Path) -> dict[str, Any]:
     # What h1 has for each is numbered from the first on, as at h0.
     events = [f"  - {{action: drop, qp: {FIRST_QP + nth - 1}, nth: {nth}}}" for nth in range(1, 21)]
     given.write_text("\n".join(["rate: 100Mbps", "events:", *events, ""]))
-    command = [*COMMAND, "point", "pa", "pb", str(given), "--out", str(folder / "point"), "--json", "--quiet"]
+    command = [
+        *COMMAND,
+        "point",
+        "pa",
+        "pb",
+        str(given),
+        "--out",
+        str(folder / "point"),
+        "--json",
+        "--capture",
+    ]
     point = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     through(point)
     ended = endpoint(scenario, out, "h0=a0", "h1=b0", "--capture", "h0")
@@ -83,6 +94,25 @@ def drops(folder: Path) -> dict[str, Any]:
         "events": len(told["happened"]),
         "recoveries": [(one["trigger"], one["manner"], one["silent_ps"]) for one in seen["listed"]],
         "broken": [seen["interfaces"][0][name] for name in ("icrc_bad", "broken")],
+        "mirrored": mirrored(folder / "point" / "capture.pcap"),
+    }
+
+
+def mirrored(file: Path) -> dict[str, Any]:
+    """What a congestion point's capture says in Lumina's manner, and its count of frames."""
+    data, at, frames = file.read_bytes(), 24, list[bytes]()
+    while at < len(data):
+        kept = int.from_bytes(data[at + 8 : at + 12], "little")
+        frames.append(data[at + 16 : at + 16 + kept])
+        at += 16 + kept
+    roce = [frame for frame in frames if frame[12:14] == b"\x08\x00"]
+    times = [int.from_bytes(frame[:6], "big") for frame in roce]
+    return {
+        "frames": len(frames),
+        "numbers": [int.from_bytes(frame[6:12], "big") for frame in frames]
+        == list(range(1, len(frames) + 1)),
+        "back_in_time": sum(late < early for early, late in itertools.pairwise(times)),
+        "dropped": sum(frame[22] == 1 for frame in roce),
     }
 
 

@@ -137,6 +137,10 @@ def test_each_packet_that_is_dropped_in_turn_is_sent_again() -> None:
     assert {manner for _, manner, _ in result["recoveries"]} == {"go_back_n"}
     silent = [silent_ps for trigger, _, silent_ps in result["recoveries"] if trigger == "timeout"]
     assert silent == [pytest.approx(20e9, rel=0.05)]
+    mirrored = result["mirrored"]
+    assert mirrored["numbers"]
+    assert mirrored["dropped"] == 20
+    assert mirrored["frames"] > 400
 
 
 @needs_namespaces

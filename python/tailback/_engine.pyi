@@ -225,6 +225,10 @@ class Point:
         """ValueError where the settings are none; OSError, with the interface as its file name."""
     def run(self, milliseconds: int) -> None:
         """Forwards for so long. OSError: an interface is gone."""
+    def mirror(self, path: str) -> None:
+        """Writes what comes to a pcap file; before it has run. OSError: it cannot be written."""
+    def end_mirror(self) -> None:
+        """Ends that. OSError: it could not be written."""
     def told(self) -> str:
         """What it has done, as JSON."""
 

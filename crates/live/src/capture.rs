@@ -12,12 +12,18 @@ const ETHERNET: u32 = 1;
 
 /// A file that is being written.
 #[derive(Debug)]
-pub struct Capture {
-    /// Host whose frames it gets.
-    pub host: usize,
+pub struct Pcap {
     file: BufWriter<File>,
     /// The first error: nothing is written behind it.
     failed: Option<io::Error>,
+}
+
+/// The file that gets the frames of a host.
+#[derive(Debug)]
+pub struct Capture {
+    /// Which.
+    pub host: usize,
+    pcap: Pcap,
 }
 
 impl Capture {
@@ -26,28 +32,51 @@ impl Capture {
     /// # Errors
     /// It cannot be written.
     pub fn create(path: &str, host: usize) -> io::Result<Capture> {
+        Ok(Capture { host, pcap: Pcap::create(path)? })
+    }
+
+    /// A frame that was sent, or came.
+    pub fn put(&mut self, at: Time, frame: &[u8]) {
+        self.pcap.put(at, frame, frame.len());
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// Something of it could not be written.
+    pub fn end(self) -> io::Result<()> {
+        self.pcap.end()
+    }
+}
+
+impl Pcap {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn create(path: &str) -> io::Result<Pcap> {
         let mut file = BufWriter::new(File::create(path)?);
         let version = 2u32 | 4 << 16;
         for word in [0xa1b2_3c4d, version, 0, 0, WHOLE_FRAME, ETHERNET] {
             file.write_all(&word.to_le_bytes())?;
         }
-        Ok(Capture { host, file, failed: None })
+        Ok(Pcap { file, failed: None })
     }
 
-    /// A frame that was sent, or came.
-    pub fn put(&mut self, at: Time, frame: &[u8]) {
+    /// A frame of so many bytes, or its beginning.
+    pub fn put(&mut self, at: Time, head: &[u8], length: usize) {
         if self.failed.is_none() {
-            self.failed = self.write(at, frame).err();
+            self.failed = self.write(at, head, length).err();
         }
     }
 
-    fn write(&mut self, at: Time, frame: &[u8]) -> io::Result<()> {
+    fn write(&mut self, at: Time, head: &[u8], length: usize) -> io::Result<()> {
         let ns = at.ps() / 1000;
-        let length = frame.len() as u32;
-        for word in [(ns / 1_000_000_000) as u32, (ns % 1_000_000_000) as u32, length, length] {
+        let (seconds, rest) = ((ns / 1_000_000_000) as u32, (ns % 1_000_000_000) as u32);
+        for word in [seconds, rest, head.len() as u32, length as u32] {
             self.file.write_all(&word.to_le_bytes())?;
         }
-        self.file.write_all(frame)
+        self.file.write_all(head)
     }
 
     /// Ends the file.

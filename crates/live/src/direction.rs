@@ -18,6 +18,7 @@ use tailback_proto::wire::{MacAddress, Pfc, FCS_BYTES, PREAMBLE_AND_GAP_BYTES};
 
 use crate::events::{Action, EventSettings, Events};
 use crate::frame::{corrupt, layout, mark};
+use crate::mirror::Fate;
 use crate::settings::PointSettings;
 
 /// What a frame takes on the wire beyond the bytes that a socket has.
@@ -72,6 +73,14 @@ pub enum Output {
 }
 
 #[derive(Debug)]
+struct Queued {
+    came: Time,
+    frame: Vec<u8>,
+    /// Its number among those that came, if it was not told what becomes of it.
+    untold: Option<u64>,
+}
+
+#[derive(Debug)]
 struct Held {
     frame: Vec<u8>,
     until: Time,
@@ -86,7 +95,7 @@ pub struct Direction {
     random: Pcg64Mcg,
     /// Address that its pause frames are from.
     mac: MacAddress,
-    queue: VecDeque<(Time, Vec<u8>)>,
+    queue: VecDeque<Queued>,
     queued_bytes: u64,
     free_at: Time,
     on_link: VecDeque<(Time, Vec<u8>)>,
@@ -97,6 +106,8 @@ pub struct Direction {
     pub events: Events,
     /// What was counted.
     pub counters: Counters,
+    /// What became of the n-th frame that came, where somebody wants to know.
+    pub fates: Option<Vec<(u64, Fate)>>,
     outputs: VecDeque<Output>,
 }
 
@@ -120,6 +131,7 @@ impl Direction {
             sink: PauseSink::default(),
             events: Events::new(number, &settings.events),
             counters: Counters::default(),
+            fates: None,
             outputs: VecDeque::new(),
             settings: settings.clone(),
         }
@@ -134,12 +146,13 @@ impl Direction {
     pub fn on_frame(&mut self, now: Time, mut frame: Vec<u8>) {
         self.counters.rx_frames += 1;
         self.counters.rx_bytes += frame.len() as u64;
+        let number = self.counters.rx_frames;
         if self.settings.loss > 0.0 && uniform(&mut self.random) < self.settings.loss {
             self.counters.dropped_loss += 1;
-            return;
+            return self.tell(number, Fate::Dropped);
         }
         let found = layout(&frame);
-        let mut overtaken = Vec::new();
+        let (mut overtaken, mut untold) = (Vec::new(), Some(number));
         if let Some((qp, psn, bth)) = found.request {
             if !self.held.is_empty() {
                 overtaken = self.pass_held(qp);
@@ -149,21 +162,37 @@ impl Direction {
                 match event.action {
                     Action::Drop => {
                         self.counters.dropped_event += 1;
+                        self.tell(number, Fate::Dropped);
                         return self.enqueue_all(now, overtaken);
                     }
                     Action::Mark => {
-                        self.counters.marked += found.ip.is_some_and(|ip| mark(&mut frame, ip)) as u64;
+                        if found.ip.is_some_and(|ip| mark(&mut frame, ip)) {
+                            self.counters.marked += 1;
+                            self.tell(number, Fate::Marked);
+                            untold = None;
+                        }
                     }
-                    Action::Corrupt => corrupt(&mut frame, bth),
+                    Action::Corrupt => {
+                        corrupt(&mut frame, bth);
+                        self.tell(number, Fate::Damaged);
+                        untold = None;
+                    }
                     Action::Delay | Action::Reorder => {
+                        self.tell(number, Fate::GoesOn);
                         self.hold(now, &event, qp, frame);
                         return self.enqueue_all(now, overtaken);
                     }
                 }
             }
         }
-        self.enqueue(now, frame);
+        self.enqueue(now, frame, untold);
         self.enqueue_all(now, overtaken);
+    }
+
+    fn tell(&mut self, number: u64, fate: Fate) {
+        if let Some(fates) = &mut self.fates {
+            fates.push((number, fate));
+        }
     }
 
     fn hold(&mut self, now: Time, event: &EventSettings, qp: u32, frame: Vec<u8>) {
@@ -183,18 +212,18 @@ impl Direction {
     }
 
     fn enqueue_all(&mut self, now: Time, frames: Vec<Vec<u8>>) {
-        frames.into_iter().for_each(|frame| self.enqueue(now, frame));
+        frames.into_iter().for_each(|frame| self.enqueue(now, frame, None));
     }
 
-    fn enqueue(&mut self, now: Time, frame: Vec<u8>) {
+    fn enqueue(&mut self, now: Time, frame: Vec<u8>, untold: Option<u64>) {
         let bytes = frame.len() as u64 + WIRE_OVERHEAD;
         if self.queued_bytes + bytes > self.settings.buffer_bytes || self.on_link.len() >= MAX_ON_LINK {
             self.counters.dropped_full += 1;
-            return;
+            return untold.into_iter().for_each(|number| self.tell(number, Fate::Dropped));
         }
         self.queued_bytes += bytes;
         self.counters.most_queued_bytes = self.counters.most_queued_bytes.max(self.queued_bytes);
-        self.queue.push_back((now, frame));
+        self.queue.push_back(Queued { came: now, frame, untold });
         if let Some(pfc) = self.settings.pfc {
             if !self.source.asserted() && self.queued_bytes >= pfc.xoff_bytes {
                 self.send_pause(now, true);
@@ -240,7 +269,7 @@ impl Direction {
     pub fn advance(&mut self, now: Time) {
         if !self.held.is_empty() {
             let due: Vec<Held> = self.held.extract_if(.., |held| held.until <= now).collect();
-            due.into_iter().for_each(|held| self.enqueue(now, held.frame));
+            due.into_iter().for_each(|held| self.enqueue(now, held.frame, None));
         }
         let ended = self.sink.on_timeout(now);
         self.count_pause(ended);
@@ -248,19 +277,25 @@ impl Direction {
             self.send_pause(now, true);
         }
         while !self.sink.is_paused() {
-            let Some(begin) = self.queue.front().map(|(came, _)| self.free_at.max(*came)) else { break };
+            let Some(begin) = self.queue.front().map(|one| self.free_at.max(one.came)) else { break };
             if begin > now {
                 break;
             }
-            let Some((_, mut frame)) = self.queue.pop_front() else { break };
+            let Some(Queued { mut frame, untold, .. }) = self.queue.pop_front() else { break };
             let bytes = frame.len() as u64 + WIRE_OVERHEAD;
             self.queued_bytes -= bytes;
+            let mut fate = Fate::GoesOn;
             if let Some(ecn) = self.ecn {
                 let queued = self.queued_bytes;
-                if ecn.mark(queued, || uniform(&mut self.random)) {
-                    let ip = layout(&frame).ip;
-                    self.counters.marked += ip.is_some_and(|ip| mark(&mut frame, ip)) as u64;
+                if ecn.mark(queued, || uniform(&mut self.random))
+                    && layout(&frame).ip.is_some_and(|ip| mark(&mut frame, ip))
+                {
+                    self.counters.marked += 1;
+                    fate = Fate::Marked;
                 }
+            }
+            if let Some(number) = untold {
+                self.tell(number, fate);
             }
             let left = begin + self.settings.rate().serialization(bytes);
             self.free_at = left;
@@ -289,7 +324,7 @@ impl Direction {
     /// When something happens next by itself.
     pub fn next_timeout(&self) -> Option<Time> {
         let begin = (!self.sink.is_paused())
-            .then(|| self.queue.front().map(|(came, _)| self.free_at.max(*came)))
+            .then(|| self.queue.front().map(|one| self.free_at.max(one.came)))
             .flatten();
         let held = self.held.iter().map(|held| held.until).min();
         let on_link = self.on_link.front().map(|(due, _)| *due);

@@ -56,20 +56,32 @@ pub fn mark(bytes: &mut [u8], ip: usize) -> bool {
         bytes[ip + 1] |= CE << 4;
         return true;
     }
-    let before = bytes[ip + 1];
-    if before & 3 == NOT_ECT {
+    if bytes[ip + 1] & 3 == NOT_ECT {
         return false;
     }
-    bytes[ip + 1] |= CE;
-    // RFC 1624, equation 3: the old word out, the new word in, in ones' complement.
-    let word = |traffic_class: u8| (bytes[ip] as u32) << 8 | traffic_class as u32;
-    let sum = u16::from_be_bytes([bytes[ip + 10], bytes[ip + 11]]);
-    let mut new = (!sum) as u32 + (!word(before) & 0xffff) + word(before | CE);
+    let marked = bytes[ip + 1] | CE;
+    set_word(bytes, ip, ip, [bytes[ip], marked]);
+    true
+}
+
+/// Sets the time to live of a packet of IPv4.
+pub fn set_time_to_live(bytes: &mut [u8], ip: usize, value: u8) {
+    if bytes[ip] >> 4 == 4 {
+        set_word(bytes, ip, ip + 8, [value, bytes[ip + 9]]);
+    }
+}
+
+/// Changes a word of an IPv4 header, and the checksum with it. RFC 1624, equation 3: the old word out, the new word in, in ones'
+/// complement.
+fn set_word(bytes: &mut [u8], ip: usize, at: usize, word: [u8; 2]) {
+    let number = |word: [u8; 2]| u16::from_be_bytes(word);
+    let (sum, old) = (number([bytes[ip + 10], bytes[ip + 11]]), number([bytes[at], bytes[at + 1]]));
+    let mut new = (!sum) as u32 + (!old) as u32 + number(word) as u32;
     while new > 0xffff {
         new = (new & 0xffff) + (new >> 16);
     }
+    bytes[at..at + 2].copy_from_slice(&word);
     bytes[ip + 10..ip + 12].copy_from_slice(&(!(new as u16)).to_be_bytes());
-    true
 }
 
 /// Changes a bit of a packet behind its BTH, where there is one: its ICRC is wrong then.

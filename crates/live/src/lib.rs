@@ -11,6 +11,7 @@ pub mod direction;
 pub mod events;
 pub mod frame;
 pub mod host;
+pub mod mirror;
 pub mod network;
 pub mod pair;
 pub mod pattern;

@@ -1,7 +1,7 @@
 //! A congestion point between two interfaces: sockets, a clock, and two directions.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -10,6 +10,7 @@ use tailback_proto::wire::{EtherType, Ethernet, Pfc};
 
 use crate::direction::{Counters, Direction, Output};
 use crate::events::Happened;
+use crate::mirror::Mirror;
 use crate::settings::PointSettings;
 use crate::socket::{wait, PacketSocket};
 
@@ -56,11 +57,16 @@ pub struct Point {
     names: [String; 2],
     directions: [Direction; 2],
     begin: Instant,
+    /// The same by the wall clock, which the kernel stamps frames with, nanoseconds.
+    begin_ns: u64,
+    /// Up to when each direction has gone on.
+    came: [Time; 2],
     late: Histogram<u64>,
     unfinished: u64,
     bin: Time,
     bins: [Vec<Bin>; 2],
     before: [Counters; 2],
+    mirror: Option<Mirror>,
 }
 
 /// An interface that is gone, or may not be used.
@@ -89,12 +95,34 @@ impl Point {
             names,
             directions,
             begin: Instant::now(),
+            begin_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |span| span.as_nanos() as u64),
+            came: [Time::ZERO; 2],
             late: Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("the bounds are in order"),
             unfinished: 0,
             bin: FIRST_BIN,
             bins: [Vec::new(), Vec::new()],
             before: Default::default(),
+            mirror: None,
         })
+    }
+
+    /// Writes what comes to a file, before the first frame has.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn mirror(&mut self, path: &str) -> io::Result<()> {
+        self.mirror = Some(Mirror::create(path)?);
+        self.directions.iter_mut().for_each(|direction| direction.fates = Some(Vec::new()));
+        Ok(())
+    }
+
+    /// Ends that.
+    ///
+    /// # Errors
+    /// Something of it could not be written.
+    pub fn end_mirror(&mut self) -> io::Result<()> {
+        self.directions.iter_mut().for_each(|direction| direction.fates = None);
+        self.mirror.take().map_or(Ok(()), Mirror::end)
     }
 
     fn now(&self) -> Time {
@@ -113,9 +141,14 @@ impl Point {
                 busy |= self.read(number);
             }
             let now = self.now();
+            self.came = [now; 2];
             for number in 0..2 {
                 self.directions[number].advance(now);
                 busy |= self.write(number)?;
+                if let Some(mirror) = &mut self.mirror {
+                    let fates = self.directions[number].fates.iter_mut().flat_map(|fates| fates.drain(..));
+                    fates.for_each(|(nth, fate)| mirror.tell(number, nth, fate));
+                }
             }
             self.count(now);
             if busy {
@@ -146,17 +179,27 @@ impl Point {
             let now = self.now();
             let read = self.sockets[number].receive(|frame, received| {
                 self.unfinished += received.unfinished as u64;
+                // However late it is read, it came when it did: its queue is as if the program had been there.
+                let came = Time(received.at_ns.saturating_sub(self.begin_ns).saturating_mul(1000));
+                let came = came.min(now).max(self.came[number]);
+                self.came[number] = came;
+                self.directions[number].advance(came);
                 match Ethernet::parse(frame) {
                     // It pauses what is sent to where it comes from.
                     Ok((ethernet, _)) if ethernet.ether_type == EtherType::MAC_CONTROL => {
                         if let Ok(pfc) = Pfc::parse(frame) {
-                            self.directions[1 - number].on_pause(now, &pfc);
+                            self.directions[1 - number].on_pause(came, &pfc);
                         }
                     }
                     // Addresses that no bridge forwards (IEEE 802.1Q, table 8-1).
                     Ok((ethernet, _)) if is_link_local(ethernet.destination.0) => {}
                     Ok(_) if received.cut => self.directions[number].counters.dropped_too_long += 1,
-                    Ok(_) => self.directions[number].on_frame(now, frame.to_vec()),
+                    Ok(_) => {
+                        if let Some(mirror) = &mut self.mirror {
+                            mirror.put(number, came, frame);
+                        }
+                        self.directions[number].on_frame(came, frame.to_vec());
+                    }
                     Err(_) => {}
                 }
             });

@@ -25,6 +25,8 @@ const SLOT_OVERHEAD_BYTES: usize = 128;
 /// What is known of a frame that was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
+    /// When it came, by the kernel: nanoseconds of the wall clock.
+    pub at_ns: u64,
     /// Its checksum is left to a NIC that there is not: its sender's offload is on.
     pub unfinished: bool,
     /// It is longer than the interface's frames: only its beginning was read.
@@ -150,6 +152,7 @@ impl Ring {
             frame[14..16].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
         }
         let received = Received {
+            at_ns: header.tp_sec as u64 * 1_000_000_000 + header.tp_nsec as u64,
             unfinished: state & libc::TP_STATUS_CSUMNOTREADY != 0,
             cut: header.tp_len > header.tp_snaplen,
         };

@@ -26,6 +26,16 @@ impl Point {
         py.detach(|| self.0.run(Duration::from_millis(milliseconds))).map_err(interface_error)
     }
 
+    /// Writes what comes to a pcap file, before it has run. OSError: it cannot be written.
+    fn mirror(&mut self, path: &str) -> PyResult<()> {
+        self.0.mirror(path).map_err(PyErr::from)
+    }
+
+    /// Ends that. OSError: it could not be written.
+    fn end_mirror(&mut self) -> PyResult<()> {
+        self.0.end_mirror().map_err(PyErr::from)
+    }
+
     /// What it has done, as JSON.
     fn told(&self) -> PyResult<String> {
         serde_json::to_string(&self.0.told()).map_err(|error| PyRuntimeError::new_err(error.to_string()))

@@ -59,6 +59,10 @@ def point(
     lasts: Annotated[
         str | None, typer.Option("--duration", metavar="TIME", help="End by itself after that time.")
     ] = None,
+    capture: Annotated[
+        bool,
+        typer.Option("--capture", help="Write what comes to capture.pcap, as Lumina's switch mirrors it."),
+    ] = False,
     in_kernel: Annotated[
         bool,
         typer.Option(
@@ -81,10 +85,16 @@ def point(
             duration_ps = None if lasts is None else duration(lasts)
         except UnitError as error:
             raise typer.BadParameter(f"--duration: {error}") from None
+        if capture and in_kernel:
+            raise typer.BadParameter("--capture: found --kernel, expected the program's own point")
         with result_folder(out, "point") as folder:
+            mirror = folder.held() / points.MIRROR if capture else None
             with _display(quiet or as_json) as show:
-                carried_out = kernel.run if in_kernel else points.run
-                told = carried_out(first, second, settings, duration_ps, show)
+                told = (
+                    kernel.run(first, second, settings, duration_ps, show)
+                    if in_kernel
+                    else points.run(first, second, settings, duration_ps, show, mirror)
+                )
             points.write(folder, settings, told)
     if as_json:
         say_json({"folder": str(folder.given), **{k: v for k, v in told.items() if k != "bins"}})

@@ -18,6 +18,8 @@ from tailback.point.settings import PointSettings
 from tailback.scenario import Problem, ScenarioError
 from tailback.version import __version__
 
+MIRROR = "capture.pcap"
+"""The file of a result that holds what came."""
 STEP_MS = 200
 """Time between two looks at Ctrl-C and the display."""
 
@@ -30,12 +32,15 @@ def run(
     settings: PointSettings,
     duration_ps: int | None = None,
     show: Callable[[Told], None] | None = None,
+    mirror: Path | None = None,
 ) -> Told:
     """Forwards between two interfaces until the time is over, or a signal comes, and tells what it did.
 
+    `mirror`: a file for what comes, as Lumina's switch mirrors it.
+
     Raises:
         ScenarioError: an interface cannot be used; it is named in one line.
-        OSError: an interface has vanished; what was done until then is lost.
+        OSError: the file cannot be written.
     """
     try:
         from tailback._engine import Point
@@ -48,22 +53,23 @@ def run(
         found = (error.strerror or str(error)).lower()
         text = f"found {found}, expected an interface that may be read (CAP_NET_RAW)"
         raise ScenarioError([Problem(str(error.filename), (), text)]) from None
+    if mirror is not None:
+        point.mirror(str(mirror))
     end = None if duration_ps is None else time.monotonic() + duration_ps / 1e12
-    told: Told = json.loads(point.told())
+    ended_by = None
     with signals.noted() as seen:
         while not seen and (end is None or time.monotonic() < end):
             left = STEP_MS if end is None else min(STEP_MS, 1 + int(1e3 * max(0.0, end - time.monotonic())))
             try:
                 point.run(left)
             except OSError as error:
-                told = json.loads(point.told())
-                told["ended_by"] = f"{error.filename}: {(error.strerror or str(error)).lower()}"
-                return told
+                ended_by = f"{error.filename}: {(error.strerror or str(error)).lower()}"
+                break
             if show is not None:
                 show(json.loads(point.told()))
-    told = json.loads(point.told())
-    told["ended_by"] = None
-    return told
+    point.end_mirror()
+    told: Told = json.loads(point.told())
+    return {**told, "ended_by": ended_by}
 
 
 def write(folder: OutFolder, settings: PointSettings, told: Told) -> None:
