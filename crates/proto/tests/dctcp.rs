@@ -28,15 +28,11 @@ fn ack(acknowledged_bytes: u64, sent_bytes: u64, marked: bool) -> AckInfo<'stati
     AckInfo {
         now: Time::from_ms(1),
         rtt: Time::from_us(8),
-        completes_burst: false,
         newly_acked_bytes: PACKET,
         acknowledged_bytes,
         sent_bytes,
         marked,
-        receiver_delay: Time::ZERO,
-        hop_count: 0,
-        digest: None,
-        hops: &[],
+        ..Default::default()
     }
 }
 

@@ -29,15 +29,11 @@ fn ack(acknowledged: u64, hops: &[HopTelemetry]) -> AckInfo<'_> {
     AckInfo {
         now: Time::from_us(100),
         rtt: Time::from_us(8),
-        completes_burst: false,
         newly_acked_bytes: 1000,
         acknowledged_bytes: acknowledged,
         sent_bytes: acknowledged + 100_000,
-        marked: false,
-        receiver_delay: Time::ZERO,
-        hop_count: 0,
-        digest: None,
         hops,
+        ..Default::default()
     }
 }
 
@@ -223,7 +219,7 @@ proptest! {
             cc.on_ack(&p, &AckInfo {
                 now: Time(numbers[0]), completes_burst: false, rtt: Time(numbers[1]), newly_acked_bytes: numbers[2],
                 acknowledged_bytes: numbers[3], sent_bytes: numbers[0], marked: numbers[1] % 2 == 0, hops,
-                receiver_delay: Time::ZERO, hop_count: 0, digest: None,
+                ..Default::default()
             });
             prop_assert!((min_rate as f64..=100e9).contains(&cc.rate()), "rate {}", cc.rate());
             let window = cc.window_bytes().unwrap() as f64;

@@ -32,13 +32,7 @@ fn completion(rtt_us: u64) -> AckInfo<'static> {
         rtt: Time::from_us(rtt_us),
         completes_burst: true,
         newly_acked_bytes: 16_000,
-        acknowledged_bytes: 0,
-        sent_bytes: 0,
-        marked: false,
-        receiver_delay: Time::ZERO,
-        hop_count: 0,
-        digest: None,
-        hops: &[],
+        ..Default::default()
     }
 }
 

@@ -35,15 +35,11 @@ fn ack(acknowledged: u64, digest: Option<NonZeroU16>) -> AckInfo<'static> {
     AckInfo {
         now: Time::from_us(100),
         rtt: Time::from_us(8),
-        completes_burst: false,
         newly_acked_bytes: 1000,
         acknowledged_bytes: acknowledged,
         sent_bytes: acknowledged + 100_000,
-        marked: false,
-        receiver_delay: Time::ZERO,
-        hop_count: 0,
-        hops: &[],
         digest,
+        ..Default::default()
     }
 }
 

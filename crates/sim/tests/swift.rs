@@ -20,15 +20,9 @@ fn ack(now_us: u64, rtt_us: u64) -> AckInfo<'static> {
     AckInfo {
         now: Time::from_us(now_us),
         rtt: Time::from_us(rtt_us),
-        receiver_delay: Time::ZERO,
-        completes_burst: false,
         newly_acked_bytes: MTU as u64,
-        acknowledged_bytes: 0,
-        sent_bytes: 0,
-        marked: false,
         hop_count: 1,
-        digest: None,
-        hops: &[],
+        ..Default::default()
     }
 }
 

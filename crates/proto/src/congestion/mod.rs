@@ -61,7 +61,7 @@ pub struct HopTelemetry {
 }
 
 /// What an acknowledgement tells a controller. Bytes are positions in, or spans of, the flow's stream of payload.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct AckInfo<'a> {
     /// When it arrived.
     pub now: Time,

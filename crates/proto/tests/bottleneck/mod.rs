@@ -129,10 +129,9 @@ pub fn run<C: Driven>(link: &Bottleneck, senders: Vec<(Time, C)>, from: Time, un
                     acknowledged_bytes: s.acked,
                     sent_bytes: s.sent,
                     marked,
-                    receiver_delay: Time::ZERO,
                     hop_count: 1,
                     hops: &[hop],
-                    digest: None,
+                    ..Default::default()
                 };
                 s.controller.on_ack(&ack);
                 if measured {
