@@ -21,7 +21,6 @@ from tailback import cli
 from tailback.findings import findings
 from tailback.hpcc.inputs import load_inputs
 from tailback.hpcc.native import native_plan
-from tailback.hpcc.outputs import address
 from tailback.hpcc.plan import make_plan
 from tailback.plan import plan_json
 from tailback.report import render
@@ -222,16 +221,6 @@ def test_native_plans_are_taken(case: str) -> None:
     assert len(plan["flows"]["list"]) == len(make_plan(inputs)["flows"])
     assert plan["flows"]["list"][0][5] == 0
     _simulation(plan_json(plan))
-
-
-def test_addresses() -> None:
-    assert [f"{address(node):08x}" for node in (0, 1, 255, 256, 65535)] == [
-        "0b000001",
-        "0b000101",
-        "0b00ff01",
-        "0b010001",
-        "0bffff01",
-    ]
 
 
 @pytest.mark.parametrize("case", MODES, ids=lambda case: case.name)

@@ -120,8 +120,8 @@ class HpccRecording:
     def recording(self) -> Recording:
         """As of any run; its times count from `origin_ns`."""
     @property
-    def fct(self) -> Any:
-        """A row a finished message, in the order in which they finished."""
+    def fct(self) -> bytes:
+        """That simulator's file: a line a finished message, in the order in which they finished."""
     @property
     def pfc(self) -> Any:
         """A row a PFC frame received."""

@@ -6,13 +6,12 @@
 mod bridge;
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
-use std::fmt::Write;
 use std::ptr::null;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bridge::{Bridge, Call, Command, Shared};
 use tailback_proto::units::Time;
-use tailback_sim::compat::hpcc::{address, Fct, HpccPlan, HpccSimulation};
+use tailback_sim::compat::hpcc::{fct_text, HpccPlan, HpccSimulation};
 use tailback_sim::work::Message;
 
 /// Events between two looks at whether the run is over.
@@ -89,16 +88,7 @@ impl Tailback {
         let Ran::Done(simulation) = std::mem::replace(&mut *locked(&self.ran), Ran::Under) else {
             return Err("expected a network that has run, and whose file was not written".into());
         };
-        let mut text = String::new();
-        for Fct { src, dst, sport, dport, bytes, start_ns, fct_ns, standalone_ns } in simulation.finish().fct
-        {
-            let (src, dst) = (address(src), address(dst));
-            let line = format_args!(
-                "{src:08x} {dst:08x} {sport} {dport} {bytes} {start_ns} {fct_ns} {standalone_ns}\n"
-            );
-            text.write_fmt(line).map_err(|error| error.to_string())?;
-        }
-        Ok(text)
+        Ok(fct_text(&simulation.finish().fct))
     }
 }
 

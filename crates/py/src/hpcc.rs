@@ -1,14 +1,15 @@
 //! The profile of the HPCC ns-3 simulator.
 
 use arrow_array::RecordBatch;
-use arrow_array::{ArrayRef, Int64Array, UInt32Array, UInt64Array, UInt8Array};
+use arrow_array::{ArrayRef, Int64Array, UInt32Array, UInt8Array};
 use arrow_pyarrow::ToPyArrow;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
 use std::sync::Arc;
 use tailback_sim::compat::astra::Astra;
-use tailback_sim::compat::hpcc::{self, Fct, HpccPlan, PfcEvent};
+use tailback_sim::compat::hpcc::{self, fct_text, HpccPlan, PfcEvent};
 use tailback_sim::compat::simai::Simai;
 use tailback_sim::plan::PlanError;
 use tailback_sim::work::{Finished, LayerRecord};
@@ -47,7 +48,9 @@ pub fn in_ns(finished: &[Finished]) -> Vec<(u32, u64, u64)> {
 pub struct HpccRecording {
     #[pyo3(get)]
     recording: Py<Recording>,
-    fct: RecordBatch,
+    /// That simulator's file of finished messages.
+    #[pyo3(get)]
+    fct: Py<PyBytes>,
     pfc: RecordBatch,
     /// That simulator's queue-length file.
     #[pyo3(get)]
@@ -59,12 +62,6 @@ pub struct HpccRecording {
 
 #[pymethods]
 impl HpccRecording {
-    /// A row a finished message, in the order in which they finished.
-    #[getter]
-    fn fct<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.fct.to_pyarrow(py)
-    }
-
     /// Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns.
     #[getter]
     fn finished(&self) -> Vec<(u32, u64, u64)> {
@@ -153,31 +150,16 @@ impl HpccSimulation {
             .detach(|| {
                 let recorded = simulation.finish();
                 let hpcc::HpccRecording { recording, fct, pfc, qlen, origin_ns, finished, .. } = recorded;
-                let (fct, pfc) = (fct_table(&fct)?, pfc_table(&pfc)?);
+                let text = fct_text(&fct);
+                drop(fct);
+                let (fct, pfc) =
+                    (Python::attach(|py| PyBytes::new(py, text.as_bytes()).unbind()), pfc_table(&pfc)?);
+                drop(text);
                 Ok((Recording::new(recording)?, fct, pfc, qlen, origin_ns, finished))
             })
             .map_err(failed)?;
         Ok(HpccRecording { recording: Py::new(py, recording)?, fct, pfc, qlen, origin_ns, finished })
     }
-}
-
-fn fct_table(rows: &[Fct]) -> tables::Table {
-    let u32s = |value: fn(&Fct) -> u32| -> ArrayRef {
-        Arc::new(UInt32Array::from_iter_values(rows.iter().map(value)))
-    };
-    let ns = |value: fn(&Fct) -> u64| -> ArrayRef {
-        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| value(row) as i64)))
-    };
-    tables::table(vec![
-        ("src", u32s(|row| row.src)),
-        ("dst", u32s(|row| row.dst)),
-        ("sport", u32s(|row| row.sport as u32)),
-        ("dport", u32s(|row| row.dport as u32)),
-        ("bytes", Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.bytes)))),
-        ("start_ns", ns(|row| row.start_ns)),
-        ("fct_ns", ns(|row| row.fct_ns)),
-        ("standalone_ns", ns(|row| row.standalone_ns)),
-    ])
 }
 
 fn pfc_table(rows: &[PfcEvent]) -> tables::Table {

@@ -57,7 +57,7 @@ impl From<tailback_sim::Progress> for Progress {
 /// What was recorded of a run.
 #[pyclass(frozen)]
 struct Recording {
-    flows: RecordBatch,
+    flows: Vec<RecordBatch>,
     series: RecordBatch,
     entities: RecordBatch,
     signals: RecordBatch,
@@ -70,7 +70,8 @@ impl Recording {
     /// A row a queue pair or TCP connection.
     #[getter]
     fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.flows.to_pyarrow(py)
+        let batches: PyResult<Vec<_>> = self.flows.iter().map(|batch| batch.to_pyarrow(py)).collect();
+        py.import("pyarrow")?.getattr("Table")?.call_method1("from_batches", (batches?,))
     }
 
     /// A row a bin, entity and metric.
@@ -250,7 +251,7 @@ impl Simulation {
 impl Recording {
     fn new(recorded: tailback_sim::record::Recording) -> Result<Self, Failure> {
         Ok(Recording {
-            flows: tables::flows(&recorded.flows)?,
+            flows: tables::flows(recorded.blocks, &recorded.flows)?,
             entities: tables::entities(&recorded.series)?,
             series: tables::series(recorded.series)?,
             signals: tables::signals(&recorded.signals)?,

@@ -1,14 +1,16 @@
 //! A recording as Arrow tables.
 
 use arrow_array::types::Int32Type;
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch};
 use arrow_array::{
     ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array, UInt8Array,
 };
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tailback_sim::record::{Counter, Entity, Flow, Read, Series, Signals, Told, Who, COLUMNS};
+use tailback_sim::record::{
+    Cells, Counter, Entity, Flow, FlowBlock, Read, Series, Signals, Told, Who, COLUMNS,
+};
 
 pub type Table = Result<RecordBatch, ArrowError>;
 
@@ -37,23 +39,72 @@ fn floats(values: impl Iterator<Item = f64>) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values(values))
 }
 
-pub fn flows(flows: &[Flow]) -> Table {
-    let rows = || flows.iter();
-    let columns = COLUMNS.iter().filter(|column| column.is_in(flows));
-    let values = |read: &Read| -> ArrayRef {
-        match *read {
-            Read::Row => integers(0..flows.len() as u64),
-            Read::Text(read) => strings(rows().map(read)),
-            Read::OptionalText(read) => optional_strings(rows().map(read)),
-            Read::U8(read) => Arc::new(UInt8Array::from_iter_values(rows().map(read))),
-            Read::U32(read) => Arc::new(UInt32Array::from_iter_values(rows().map(read))),
-            Read::Integer(read) => integers(rows().map(read)),
-            Read::OptionalInteger(read) => optional_integers(rows().map(read)),
-            Read::Float(read) => floats(rows().map(read)),
-            Read::OptionalFloat(read) => Arc::new(rows().map(read).collect::<Float64Array>()),
-        }
+/// The flow table, block by block. What columns of one value hold is there once for all blocks.
+pub fn flows(mut blocks: Vec<FlowBlock>, rest: &[Flow]) -> Result<Vec<RecordBatch>, ArrowError> {
+    if !rest.is_empty() || blocks.is_empty() {
+        blocks.push(FlowBlock::new(rest));
+    }
+    let any = |at: usize, is: fn(&Cells) -> bool| blocks.iter().any(|block| is(&block.columns[at]));
+    let columns: Vec<usize> =
+        (0..COLUMNS.len()).filter(|&at| COLUMNS[at].is_in(any(at, Cells::has_some))).collect();
+    let fields = columns
+        .iter()
+        .map(|&at| Field::new(COLUMNS[at].name, kind(&COLUMNS[at].read), any(at, Cells::has_none)));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
+    let mut known: Vec<Option<(Cells, ArrayRef)>> = columns.iter().map(|_| None).collect();
+    let mut first = 0;
+    let batch = |block: FlowBlock| {
+        let rows = block.rows;
+        let mut cells: Vec<Option<Cells>> = block.columns.into_iter().map(Some).collect();
+        let arrays = columns.iter().zip(&mut known).map(|(&at, known)| {
+            let cells = cells[at].take().unwrap_or(Cells::Row);
+            match known {
+                Some((same, array)) if *same == cells && array.len() == rows && cells.is_same() => {
+                    array.clone()
+                }
+                _ => {
+                    let made = array(&cells, &COLUMNS[at].read, first, rows);
+                    *known = cells.is_same().then(|| (cells, made.clone()));
+                    made
+                }
+            }
+        });
+        let arrays = arrays.collect();
+        first += rows;
+        RecordBatch::try_new(schema.clone(), arrays)
     };
-    table(columns.map(|column| (column.name, values(&column.read))).collect())
+    blocks.into_iter().map(batch).collect()
+}
+
+fn kind(read: &Read) -> DataType {
+    match read.type_name() {
+        "string" => DataType::Utf8,
+        "uint8" => DataType::UInt8,
+        "uint32" => DataType::UInt32,
+        "float64" => DataType::Float64,
+        _ => DataType::Int64,
+    }
+}
+
+/// The array of a column of a block, whose rows are numbered from `first` on.
+fn array(cells: &Cells, read: &Read, first: usize, rows: usize) -> ArrayRef {
+    match cells {
+        Cells::Row => integers((first as u64..).take(rows)),
+        Cells::Text(names, at) => {
+            let name = |at: Option<u32>| at.map(|at| names[at as usize].as_str());
+            optional_strings(at.iter(rows).map(name))
+        }
+        Cells::Integer(values) => match read {
+            Read::U8(_) => Arc::new(UInt8Array::from_iter_values(values.iter(rows).map(|value| value as u8))),
+            Read::U32(_) => {
+                Arc::new(UInt32Array::from_iter_values(values.iter(rows).map(|value| value as u32)))
+            }
+            _ => integers(values.iter(rows)),
+        },
+        Cells::OptionalInteger(values) => optional_integers(values.iter(rows)),
+        Cells::Float(values) => floats(values.iter(rows)),
+        Cells::OptionalFloat(values) => Arc::new(values.iter(rows).collect::<Float64Array>()),
+    }
 }
 
 pub fn counters(counters: &[Counter]) -> Table {

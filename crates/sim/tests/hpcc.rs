@@ -7,7 +7,7 @@ use common::*;
 use std::collections::HashMap;
 use tailback_sim::compat::hpcc::cc::dcqcn::{Parameters, ReactionPoint};
 use tailback_sim::compat::hpcc::plan::{Cc, Flow};
-use tailback_sim::compat::hpcc::HpccSimulation;
+use tailback_sim::compat::hpcc::{fct_text, HpccSimulation};
 
 /// Asserts that two texts are equal and names the first line that is not.
 fn assert_same(case: &str, file: &str, ours: &str, theirs: &str) {
@@ -21,7 +21,7 @@ fn assert_equal(case: &str, files: &[&str]) {
     let recording = run(&plan(case));
     let t = recording.totals;
     for file in files {
-        let ours = if *file == "pfc.txt" { pfc_text(&recording) } else { fct_text(&recording) };
+        let ours = if *file == "pfc.txt" { pfc_text(&recording) } else { fct_text(&recording.fct) };
         assert_same(case, file, &ours, &text(case, file));
     }
     for (name, value) in [

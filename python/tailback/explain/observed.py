@@ -267,7 +267,7 @@ class Observed(Ways):
     @cached_property
     def leaves_messages(self) -> bool:
         """Whether messages were not done when the run ended, of senders that run out of work."""
-        states = set(self.flows.column("state").to_pylist())
+        states = set(self.flows.column("state").unique().to_pylist())
         return not self.work.endless and states != {"done"}
 
     @cached_property
@@ -291,7 +291,7 @@ class Observed(Ways):
     def sent_again(self) -> float:
         """Packets sent again, as a share of all that were sent."""
         counts = [
-            sum(self.flows.column(name).to_pylist()) if name in self.flows.column_names else 0
+            int(pc.sum(self.flows.column(name)).as_py() or 0) if name in self.flows.column_names else 0
             for name in ("packets_retransmitted", "packets_sent")
         ]
         return counts[0] / counts[1] if counts[1] else 0.0

@@ -88,7 +88,8 @@ class Senders:
         delivered = flows.column("bytes_delivered").take(began).to_numpy().astype(np.float64)
         took = self._took_ps[began] / 1e12 / self.seen.work.done_s
         # Python's power: that of numpy is another one in the last digit on some machines.
-        weight = np.array([one**LATE for one in np.minimum(1.0, took).tolist()])
+        part = np.minimum(1.0, took)
+        weight = np.fromiter((float(one) ** LATE for one in part), np.float64, len(part))
         done, size = (
             defaultdict(float, zip(pairs, np.bincount(number[began], what, len(pairs)).tolist(), strict=True))
             for what in (delivered * weight, delivered)
@@ -132,25 +133,34 @@ class Senders:
         flows = self.seen.flows
         names = ["src", "state", "message_bytes", "messages_posted", "messages_completed", "rate_bps"]
         names += ["ideal_fct_ps"]
-        names += ["rp_cnp_handled", "bytes_delivered", "protocol", "srtt_ps", "goodput_bps"]
-        rows = flows.select([name for name in names if name in flows.column_names]).to_pylist()
-        found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0, 0])
-        for row in rows:
+        names += ["protocol", "srtt_ps", "goodput_bps"]
+        source = flows.column("src").combine_chunks().dictionary_encode()
+        heard = np.bincount(
+            source.indices.to_numpy(), flows.column("rp_cnp_handled").to_numpy(), len(source.dictionary)
+        )
+        found = {
+            host: [0.0, 0.0, cnps, 0]
+            for host, cnps in zip(source.dictionary.to_pylist(), heard.tolist(), strict=True)
+        }
+        # What has ended has nothing under way, and there may be millions of it.
+        counts = pc.equal(flows.column("state"), "running")
+        if "protocol" in flows.column_names:
+            counts = pc.or_(counts, pc.equal(flows.column("protocol"), TCP))
+        kept = flows.select([name for name in names if name in flows.column_names]).filter(counts)
+        for row in kept.to_pylist():
             one = found[row["src"]]
             if row.get("protocol", ROCE) == TCP:
                 one[3] = 1
                 # Little's law: what is under way is the rate times the round trip.
                 one[0] += (row["goodput_bps"] or 0.0) / 8 * (row["srtt_ps"] or 0.0) / 1e12
                 continue
-            if row["state"] == "running":
-                # Of single messages all is posted at once: there is no window.
-                one[0] += (
-                    0
-                    if row.get("ideal_fct_ps") is not None
-                    else (row["messages_posted"] - row["messages_completed"]) * row["message_bytes"]
-                )
-                one[1] += row["rate_bps"] or 0.0
-            one[2] += row["rp_cnp_handled"]
+            # Of single messages all is posted at once: there is no window.
+            one[0] += (
+                0
+                if row.get("ideal_fct_ps") is not None
+                else (row["messages_posted"] - row["messages_completed"]) * row["message_bytes"]
+            )
+            one[1] += row["rate_bps"] or 0.0
         return {host: Posted(one[0], one[1], int(one[2]), bool(one[3])) for host, one in found.items()}
 
     def waiting(self, pair: Pair) -> float:
@@ -192,11 +202,12 @@ class Senders:
         names = ["src", "dst", "packets_sent", "packets_retransmitted"]
         if not set(names) <= set(flows.column_names):
             return {}
-        found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-        for src, dst, sent, again in zip(*(flows.column(name).to_pylist() for name in names), strict=True):
-            found[src, dst][0] += sent
-            found[src, dst][1] += again
-        return {ends: again / sent if sent else 0.0 for ends, (sent, again) in found.items()}
+        pairs, number = self.seen.ends
+        sent, again = (
+            np.bincount(number, flows.column(name).to_numpy(), len(pairs)).tolist() for name in names[2:]
+        )
+        shares = (more / all_ if all_ else 0.0 for more, all_ in zip(again, sent, strict=True))
+        return dict(zip(pairs, shares, strict=True))
 
     def loss(self, pair: Pair, path: list[Stage]) -> Stage | None:
         """Packets that nobody had to drop, where much is sent again for them: lost on cables, or for want of

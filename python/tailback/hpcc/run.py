@@ -50,10 +50,10 @@ def run_hpcc(
 
     def result(recorded: HpccRecording, took: Took) -> Result:
         # Arrow takes a while to load, and reading the files does not need it.
-        from tailback.hpcc.outputs import FCT, PFC, QLEN, fct_text, pfc_text
+        from tailback.hpcc.outputs import FCT, PFC, QLEN, pfc_text
         from tailback.results import Result
 
-        outputs = {FCT: fct_text(recorded.fct), PFC: pfc_text(recorded.pfc)}
+        outputs = {FCT: recorded.fct, PFC: pfc_text(recorded.pfc)}
         if setup.plan["queue_monitor"]:
             outputs[QLEN] = recorded.qlen.encode()
         return Result.of(setup, recorded.recording, *took, outputs=outputs)

@@ -46,8 +46,8 @@ class WorkRun:
         if self._native:
             finished = self._simulation.ranks_finished()
             return Recorded(self._simulation.finish(), finished, {})
-        from tailback.hpcc.outputs import FCT, PFC, fct_text, pfc_text
+        from tailback.hpcc.outputs import FCT, PFC, pfc_text
 
         recorded = self._simulation.finish()
-        outputs = {FCT: fct_text(recorded.fct), PFC: pfc_text(recorded.pfc)}
+        outputs = {FCT: recorded.fct, PFC: pfc_text(recorded.pfc)}
         return Recorded(recorded.recording, recorded.finished, outputs)

@@ -66,14 +66,13 @@ def jobs(result: Recorded) -> list[Job]:
     flows = result.flows
     if "ideal_fct_ps" not in flows.column_names:
         return []
+    single = pc.is_valid(flows.column("ideal_fct_ps"))
+    items = sorted(flows.column("item").filter(single).unique().to_pylist(), key=text.natural)
+    items = [item for item in items if re.sub(r"\d+$", "", item) in KINDS]
     # Filtering takes as long as what it keeps has columns.
-    flows = flows.select(["item", *_COLUMNS, "ideal_fct_ps"])
-    single = flows.filter(pc.is_valid(flows.column("ideal_fct_ps")))
-    items = sorted(single.column("item").unique().to_pylist(), key=text.natural)
+    columns = flows.select(_COLUMNS)
     of_items = (
-        (item, single.filter(pc.equal(single.column("item"), item)))
-        for item in items
-        if re.sub(r"\d+$", "", item) in KINDS
+        (item, columns.filter(pc.and_(single, pc.equal(flows.column("item"), item)))) for item in items
     )
     return [_job(result, item, rows) for item, rows in of_items if rows.num_rows > 1]
 

@@ -122,7 +122,9 @@ def finished(result: Recorded, item: str | None = None) -> Finished:
     if item is not None:
         keep = pc.and_(keep, pc.equal(flows.column("item"), item))
     columns = ["message_bytes", "messages_completed", "fct_ps", "ideal_fct_ps"]
-    done = flows.select(columns).filter(keep)
+    done = flows.select(columns)
+    if not pc.all(keep).as_py():
+        done = done.filter(keep)
     # A flow of several messages has the bytes of all.
     sizes = pc.multiply(done.column("message_bytes"), done.column("messages_completed"))
     found = (sizes, done.column("fct_ps"), done.column("ideal_fct_ps"))

@@ -26,10 +26,13 @@ _COUNTS = ("messages_completed", *_SUMS)
 
 def senders(result: Recorded) -> TextTable:
     """A row for senders of RoCE that are alike: what their queue pairs got, over the whole of their time."""
-    flows = result.flows
-    both = len(summarise(result)["protocols"]) > 1
-    if "protocol" in flows.column_names:
-        flows = flows.filter(pc.equal(flows.column("protocol"), ROCE))
+    # There may be ten million rows, so nothing is done with columns that are not needed.
+    names = ("src", "dst", "item", "goodput_bps", *_COUNTS)
+    flows = result.flows.select([name for name in names if name in result.flows.column_names])
+    protocols = summarise(result)["protocols"]
+    both = len(protocols) > 1
+    if "protocol" in result.flows.column_names and set(protocols) != {ROCE}:
+        flows = flows.filter(pc.equal(result.flows.column("protocol"), ROCE))
     since: measures.Since = "start" if summarise(result)["convergence_s"] is None else "convergence"
     goodputs = measures.sender_goodputs(result, since, protocol=ROCE if both else None)
     begun = parts.sending(result, protocol=ROCE) if flows.num_rows else []
@@ -39,7 +42,11 @@ def senders(result: Recorded) -> TextTable:
     order = np.argsort(codes, kind="stable")
     edges = np.searchsorted(codes[order], np.arange(len(code_of) + 1))
     rates = flows.column("goodput_bps").to_numpy()[order]
-    counts = {name: flows.column(name).to_numpy()[order] for name in _COUNTS}
+    # Whole numbers below 2^53: sums of them are exact.
+    counts = {
+        name: np.bincount(codes, flows.column(name).to_numpy(), len(code_of)).astype(np.int64)
+        for name in _COUNTS
+    }
     ends = {}
     for name in ("dst", "item"):
         encoded = flows.column(name).combine_chunks().dictionary_encode()
@@ -57,6 +64,7 @@ def senders(result: Recorded) -> TextTable:
     rows = []
     for hosts in groups[:MOST_ROWS]:
         every = np.concatenate([np.arange(mine[host].start, mine[host].stop) for host in hosts])
+        numbers = [code_of[host] for host in hosts]
         got = [goodputs.get(host, float("nan")) for host in hosts]
         low, high = text.rate(min(got)), text.rate(max(got))
         rows.append(
@@ -67,7 +75,7 @@ def senders(result: Recorded) -> TextTable:
                 low if low == high else f"{low} to {high}",
                 text.count(shared[hosts[0]][1]),
                 *(text.rate(float(np.quantile(rates[every], q))) for q in (0, 0.5, 1)),
-                *(text.count(int(counts[name][every].sum())) for name in _COUNTS),
+                *(text.count(int(counts[name][numbers].sum())) for name in _COUNTS),
             ]
         )
     left = len(groups) - len(rows)

@@ -16,14 +16,9 @@ pub struct Column {
 }
 
 impl Column {
-    /// Whether a table of these flows has it.
-    pub fn is_in(&self, flows: &[Flow]) -> bool {
-        !self.sometimes
-            || match self.read {
-                Read::OptionalText(read) => flows.iter().any(|flow| read(flow).is_some()),
-                Read::OptionalInteger(read) => flows.iter().any(|flow| read(flow).is_some()),
-                _ => true,
-            }
+    /// Whether a table has it, whose rows have values there or not.
+    pub fn is_in(&self, has_values: bool) -> bool {
+        !self.sometimes || has_values
     }
 }
 

@@ -9,23 +9,21 @@ use crate::world::World;
 use super::quantity::bits_per_second;
 use super::recording::Flow;
 
-pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
+pub(super) fn flows<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = Flow> + 'a {
     // Single messages are numbered within their item.
     let mut numbers = vec![0u32; plan.flows.items.len()];
     let kinds = world.nics.models.first().map_or(&[][..], |model| &model.congestion);
     let names: Vec<String> =
         if kinds.len() > 1 { kinds.iter().map(|kind| kind.name()).collect() } else { vec![] };
-    (0..world.nics.send_qps.len())
-        .map(|qp| {
-            let mut row = flow(plan, world, qp);
-            row.congestion = names.get(world.nics.send_qps[qp].congestion as usize).cloned();
-            if let Some(message) = plan.flows.list.get(qp.wrapping_sub(world.nics.first_flow_qp as usize)) {
-                row.qp = numbers[message.item()];
-                numbers[message.item()] += 1;
-            }
-            row
-        })
-        .collect()
+    (0..world.nics.send_qps.len()).map(move |qp| {
+        let mut row = flow(plan, world, qp);
+        row.congestion = names.get(world.nics.send_qps[qp].congestion as usize).cloned();
+        if let Some(message) = plan.flows.list.get(qp.wrapping_sub(world.nics.first_flow_qp as usize)) {
+            row.qp = numbers[message.item()];
+            numbers[message.item()] += 1;
+        }
+        row
+    })
 }
 
 fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {

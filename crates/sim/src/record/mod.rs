@@ -2,6 +2,7 @@
 
 mod audit;
 pub(crate) mod bins;
+mod blocks;
 mod bridges;
 mod columns;
 pub(crate) mod counters;
@@ -28,6 +29,8 @@ mod tcp;
 mod told;
 mod veth;
 
+pub(crate) use blocks::Blocks;
+pub use blocks::{Cells, FlowBlock, Values, BLOCK_ROWS};
 pub use columns::{Column, Read, COLUMNS};
 pub use entity::{Entity, KINDS};
 pub use recording::{
@@ -53,9 +56,11 @@ pub(crate) fn recording(
     world.fabric.close_pauses();
     let detail = recorder.detail;
     let (series, signals) = recorder.into_series(plan, world);
-    let mut flows = flows::flows(plan, world);
-    flows.extend(tcp::flows(plan, world));
+    let mut blocks = Blocks::default();
+    let rows = flows::flows(plan, world).chain(tcp::flows(plan, world));
+    rows.enumerate().for_each(|(number, row)| blocks.put(number, row));
+    let (blocks, flows) = blocks.finish();
     let counters = counters::counters(plan, world);
     let meta = meta::meta(plan, world, (&series, detail), events, complete);
-    Recording { flows, series, signals, counters, meta }
+    Recording { blocks, flows, series, signals, counters, meta }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tailback_proto::units::Time;
 
+use super::blocks::FlowBlock;
 use super::entity::Entity;
 use super::signals::Signals;
 use crate::work::JobRecord;
@@ -12,7 +13,9 @@ use crate::work::JobRecord;
 /// Everything that was recorded.
 #[derive(Debug)]
 pub struct Recording {
-    /// A row a queue pair or TCP connection.
+    /// Of the flow table, a row a queue pair or TCP connection, the first rows: blocks of [`super::BLOCK_ROWS`].
+    pub blocks: Vec<FlowBlock>,
+    /// The rest of its rows: all, where no block is full.
     pub flows: Vec<Flow>,
     /// Time series.
     pub series: Series,

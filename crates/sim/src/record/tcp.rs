@@ -77,8 +77,8 @@ pub(super) fn cpus(plan: &Plan, world: &World) -> Vec<Cpu> {
 }
 
 /// A row a connection.
-pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
-    let row = |c: &crate::host::connection::Connection| {
+pub(super) fn flows<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = Flow> + 'a {
+    let row = move |c: &crate::host::connection::Connection| {
         let item = &plan.tcp_connections[c.item as usize];
         let done = c.state == QpState::Done;
         let started = c.state != QpState::Waiting;
@@ -109,7 +109,7 @@ pub(super) fn flows(plan: &Plan, world: &World) -> Vec<Flow> {
             ..Flow::default()
         }
     };
-    world.tcp.sockets.connections.iter().map(row).collect()
+    world.tcp.sockets.connections.iter().map(row)
 }
 
 /// A connection whose series are recorded.

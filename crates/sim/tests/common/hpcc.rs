@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use tailback_sim::compat::hpcc::variant::Variant;
-use tailback_sim::compat::hpcc::{address, plan::*, HpccRecording, HpccSimulation};
+use tailback_sim::compat::hpcc::{plan::*, HpccRecording, HpccSimulation};
 
 /// A file of a case.
 pub fn text(case: &str, file: &str) -> String {
@@ -185,24 +185,6 @@ pub fn run(plan: &HpccPlan) -> HpccRecording {
     let mut simulation = HpccSimulation::new(plan).expect("the plan is possible");
     while !simulation.advance(1_000_000).done {}
     simulation.finish()
-}
-
-/// Lines as in that simulator's fct file.
-pub fn fct_text(recording: &HpccRecording) -> String {
-    let line = |f: &tailback_sim::compat::hpcc::Fct| {
-        format!(
-            "{:08x} {:08x} {} {} {} {} {} {}\n",
-            address(f.src),
-            address(f.dst),
-            f.sport,
-            f.dport,
-            f.bytes,
-            f.start_ns,
-            f.fct_ns,
-            f.standalone_ns
-        )
-    };
-    recording.fct.iter().map(line).collect()
 }
 
 /// Lines as in that simulator's pfc file.

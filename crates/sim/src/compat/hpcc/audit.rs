@@ -45,7 +45,7 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
     let in_flight = world.lanes.iter().map(|lane| data(&lane.queue)).sum::<u64>()
         + world.ports.iter().map(|port| data(&port.flight)).sum::<u64>();
     let packets = DataPackets {
-        sent: world.send.iter().map(|qp| qp.packets_sent).sum(),
+        sent: world.over.packets_sent + world.send.iter().map(|qp| qp.packets_sent).sum::<u64>(),
         delivered: world.delivered,
         dropped: world.data_lost,
         discarded_out_of_order: world.recv.iter().map(|qp| qp.out_of_sequence).sum(),

@@ -5,7 +5,7 @@ use super::cc::Path;
 use super::clock::serialization;
 use super::packet::{Kind, Packet, CNP, NONE};
 use super::plan::Flow;
-use super::qp::{RecvQp, SendQp};
+use super::qp::SendQp;
 use super::routing::{murmur3, NIC_SEED};
 use super::world::{Event, Fct, World};
 use crate::gauge::Came;
@@ -23,22 +23,24 @@ impl World {
                 self.schedule(flow.start_ps(), Event::FlowInput, 0);
                 return;
             }
-            self.set_up(*flow);
+            let flow = *flow;
+            self.set_up(self.next_flow, flow);
+            self.next_flow += 1;
         }
     }
 
-    /// Makes the queue pair of the next flow.
-    pub fn set_up(&mut self, flow: Flow) {
+    /// Makes the queue pair of the next flow, in this place.
+    pub fn set_up(&mut self, place: usize, flow: Flow) {
         let (src, dst) = (self.routes.host(flow.0), self.routes.host(flow.1));
         let mut qp = SendQp::new(&flow, src, dst);
         let sport = self.sports.entry((src, dst)).or_insert(FIRST_SPORT);
         qp.sport = *sport;
         *sport = sport.wrapping_add(1);
-        self.send.push(qp);
-        self.recv.push(RecvQp::new());
+        qp.number = self.over.messages;
+        self.over.messages += 1;
+        self.take_place(place, qp);
         // The application's set-up and its start are an event each, both at this instant.
-        self.schedule(self.now, Event::AppStart, self.next_flow as u32);
-        self.next_flow += 1;
+        self.schedule(self.now, Event::AppStart, place as u32);
     }
 
     pub fn on_app_start(&mut self, flow: u32) {
@@ -68,8 +70,8 @@ impl World {
         if let Some(acks) = &mut self.acks {
             acks.begin(flow, Path { line_rate: qp.line_rate, base_rtt_ns: base_rtt, window: qp.window });
         }
-        qp.data_path = self.add_path(port, qp.key(false), qp.dst);
-        qp.ack_path = self.add_path(self.recv[flow as usize].port, qp.key(true), qp.src);
+        (qp.data_path, qp.path_ports.0) = self.add_path(port, qp.key(false), qp.dst);
+        (qp.ack_path, qp.path_ports.1) = self.add_path(self.recv[flow as usize].port, qp.key(true), qp.src);
         if let Some(table) = self.qp_tables.get_mut(qp.src as usize) {
             table.insert(qp.table_key(), flow);
         }
@@ -86,9 +88,10 @@ impl World {
         }
     }
 
-    /// Follows a flow from a host's port and notes the ports that it leaves the switches by.
-    fn add_path(&mut self, first: u32, key: [u32; 3], host: u32) -> u32 {
-        let begin = self.paths.len() as u32;
+    /// Follows a flow from a host's port and notes the ports that it leaves the switches by: where, and how many.
+    fn add_path(&mut self, first: u32, key: [u32; 3], host: u32) -> (u32, u32) {
+        let mut path = std::mem::take(&mut self.over.path);
+        path.clear();
         let mut port = first;
         while port != NONE {
             let peer = &self.ports[self.ports[port as usize].peer as usize];
@@ -96,9 +99,11 @@ impl World {
                 break;
             }
             port = self.choose_for(peer.node, key, host);
-            self.paths.push(port);
+            path.push(port);
         }
-        begin
+        let place = (self.over.place_path(&path, &mut self.paths), path.len() as u32);
+        self.over.path = path;
+        place
     }
 
     /// Puts a queue pair at the end of its port's round robin.
@@ -309,7 +314,11 @@ impl World {
             self.tell(flow, packet, seq, flags & CNP != 0);
         }
         self.restart_timeout(flow);
-        let port = self.send[flow as usize].port;
+        let qp = &self.send[flow as usize];
+        let (port, done) = (qp.port, qp.done);
+        if done {
+            self.note_over(flow);
+        }
         self.transmit(port);
     }
 
@@ -321,13 +330,16 @@ impl World {
         let (Some(reaction), false) = (&self.reaction, qp.done) else { return };
         if qp.reaction.on_cnp(reaction, self.now, sent) {
             let first = self.now + reaction.first_cut();
+            qp.timers += 1;
             self.schedule(first, Event::CutTimer, flow);
         }
     }
 
     pub fn on_cut_timer(&mut self, flow: u32) {
         let Some(reaction) = self.reaction else { return };
-        if self.send[flow as usize].done {
+        let qp = &mut self.send[flow as usize];
+        if qp.done {
+            qp.timers -= 1;
             return;
         }
         self.schedule(self.now + reaction.cut_period, Event::CutTimer, flow);
@@ -342,12 +354,14 @@ impl World {
         let qp = &mut self.send[flow as usize];
         qp.increase_stale = if qp.increase_due == due { qp.increase_stale + 1 } else { 0 };
         qp.increase_due = due;
+        qp.timers += 1;
         self.schedule(due, Event::IncreaseTimer, flow);
     }
 
     pub fn on_increase_timer(&mut self, flow: u32) {
         let Some(reaction) = self.reaction else { return };
         let qp = &mut self.send[flow as usize];
+        qp.timers -= 1;
         if qp.done || qp.increase_due != self.now {
             return;
         }
@@ -421,6 +435,7 @@ impl World {
         qp.timeout_at = self.now + timeout;
         if !qp.timeout_pending && !qp.done {
             qp.timeout_pending = true;
+            qp.timers += 1;
             self.schedule(self.now + timeout, Event::RetransmissionTimer, flow);
         }
     }
@@ -428,11 +443,13 @@ impl World {
     pub fn on_retransmission_timer(&mut self, flow: u32) {
         let qp = &mut self.send[flow as usize];
         qp.timeout_pending = false;
+        qp.timers -= 1;
         if qp.done || qp.snd_nxt == qp.snd_una {
             return;
         }
         if qp.timeout_at > self.now {
             qp.timeout_pending = true;
+            qp.timers += 1;
             let at = qp.timeout_at;
             self.schedule(at, Event::RetransmissionTimer, flow);
             return;

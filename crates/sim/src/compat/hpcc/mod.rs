@@ -16,6 +16,8 @@ pub mod flow_list;
 mod hash_order;
 mod host;
 mod link_down;
+mod outputs;
+mod over;
 mod packet;
 pub mod plan;
 mod port;
@@ -32,6 +34,7 @@ pub mod variant;
 mod work;
 mod world;
 
+pub use outputs::fct_text;
 pub use plan::HpccPlan;
 pub use routing::address;
 pub use world::{Fct, PfcEvent};

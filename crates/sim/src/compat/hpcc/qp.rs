@@ -8,6 +8,8 @@ use super::routing::{address, flow_key};
 /// The sending half.
 #[derive(Clone, Debug)]
 pub(super) struct SendQp {
+    /// Number of its message in the run.
+    pub number: u32,
     pub snd_nxt: u32,
     pub snd_una: u32,
     pub size: u32,
@@ -34,6 +36,10 @@ pub(super) struct SendQp {
     /// Where the paths of its data and of its ACKs begin.
     pub data_path: u32,
     pub ack_path: u32,
+    /// How many ports follow each other there, each way.
+    pub path_ports: (u32, u32),
+    /// Entries of the calendar that name it.
+    pub timers: u32,
     /// Numbers among the hosts.
     pub src: u32,
     pub dst: u32,
@@ -60,6 +66,7 @@ impl SendQp {
     pub fn new(flow: &Flow, src: u32, dst: u32) -> Self {
         let &Flow(src_node, dst_node, priority, dport, bytes, _) = flow;
         SendQp {
+            number: 0,
             snd_nxt: 0,
             snd_una: 0,
             size: bytes as u32,
@@ -78,6 +85,8 @@ impl SendQp {
             increase_stale: 0,
             data_path: 0,
             ack_path: 0,
+            path_ports: (0, 0),
+            timers: 0,
             src,
             dst,
             src_node,

@@ -18,7 +18,7 @@ use crate::record::quantity::bits_per_second;
 use crate::record::readings::Readings;
 use crate::record::series::Detail;
 use crate::record::signals::{Signal, Signals, Who};
-use crate::record::{Counter, Drop, Entity, Fault, Flow, Meta, Pause, Queue, Recording};
+use crate::record::{Counter, Drop, Entity, Fault, Flow, FlowBlock, Meta, Pause, Queue, Recording};
 
 impl Heard {
     /// Time paused, a pause that lasts included.
@@ -74,7 +74,7 @@ impl World {
     /// Rate and alpha of a flow's queue pair now; 0 before it starts and after it is done.
     pub fn rate_and_alpha(&self, flow: usize) -> (f64, f64) {
         match self.send.get(flow) {
-            Some(qp) if qp.started && !qp.done => {
+            Some(qp) if qp.number as usize == flow && qp.started && !qp.done => {
                 let mut reaction = qp.reaction.clone();
                 if let Some(parameters) = &self.reaction {
                     reaction.update_alpha(parameters, self.now);
@@ -148,8 +148,8 @@ pub(super) fn recording(
         latency: Vec::new(),
         bridge_cores: Vec::new(),
     };
-    let (flows, counters) = (flows(world), counters(world));
-    Recording { flows, series, signals, counters, meta }
+    let ((blocks, flows), counters) = (flows(world), counters(world));
+    Recording { blocks, flows, series, signals, counters, meta }
 }
 
 /// Signals of queues, which may have no series.
@@ -175,58 +175,70 @@ fn counted_signals(world: &World) -> impl Iterator<Item = (Signal, Entity, u64)>
     (0..world.lane_counters.len()).filter(told).flat_map(at_lane)
 }
 
-/// Every flow of the plan, those that had not started included. They are grouped by destination port, by which that
-/// simulator's users tell kinds of traffic apart.
-fn flows(world: &World) -> Vec<Flow> {
+/// Every flow of the plan, those that had not started included, and every message of work. Those of a plan are grouped by
+/// destination port, by which that simulator's users tell kinds of traffic apart; work has one.
+fn flows(world: &mut World) -> (Vec<FlowBlock>, Vec<Flow>) {
+    let mut rows = std::mem::take(&mut world.over.rows);
     let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
-    let plans = world.plan.flows.iter().enumerate();
-    plans
-        .map(|(index, &FlowPlan(src, dst, priority, dport, bytes, _))| {
-            let number = numbers.entry(dport).or_default();
-            *number += 1;
-            let pair = (world.send.get(index), world.recv.get(index));
-            let started = pair.0.is_some_and(|qp| qp.started);
-            let done = pair.0.is_some_and(|qp| qp.done);
-            let send = |value: fn(&super::qp::SendQp) -> u64| pair.0.map_or(0, value);
-            let recv = |value: fn(&super::qp::RecvQp) -> u64| pair.1.map_or(0, value);
-            let (start, end) = (send(|qp| qp.start), if done { send(|qp| qp.end) } else { world.now });
-            let ideal = world.standalone_ns(index).saturating_mul(1000);
-            let needed = send(|qp| qp.furthest as u64).div_ceil(world.plan.payload_bytes as u64);
-            Flow {
-                item: format!("port {dport}"),
-                protocol: "roce",
-                src: world.node_name(src),
-                dst: world.node_name(dst),
-                qp: *number - 1,
-                priority: priority as u8,
-                start_ps: started.then(|| start - world.origin),
-                end_ps: done.then(|| end - world.origin),
-                state: match (started, done) {
-                    (false, _) => "waiting",
-                    (true, false) => "running",
-                    (true, true) => "done",
-                },
-                message_bytes: Some(bytes),
-                messages_posted: started as u64,
-                messages_completed: done as u64,
-                bytes_delivered: recv(|qp| qp.delivered),
-                fct_ps: done.then(|| end - start),
-                ideal_fct_ps: Some(ideal),
-                goodput_bps: bits_per_second(recv(|qp| qp.delivered), Time(end.saturating_sub(start))),
-                packets_sent: send(|qp| qp.packets_sent),
-                packets_retransmitted: send(|qp| qp.packets_sent).saturating_sub(needed),
-                packet_seq_err: send(|qp| qp.nacks),
-                out_of_sequence: recv(|qp| qp.out_of_sequence),
-                duplicate_request: recv(|qp| qp.duplicate),
-                local_ack_timeout_err: send(|qp| qp.timeouts),
-                rp_cnp_handled: send(|qp| qp.cnps),
-                np_cnp_sent: recv(|qp| qp.cnp_sent),
-                np_ecn_marked_roce_packets: recv(|qp| qp.marked),
-                rate_bps: Some(send(|qp| qp.reaction.rate) as f64),
-                ..Flow::default()
-            }
-        })
-        .collect()
+    for flow in 0..world.plan.flows.len() {
+        let mut row = world.row(flow);
+        let number = world.send.get(flow).map_or(flow, |qp| qp.number as usize);
+        if world.work.is_none() {
+            let of_port = numbers.entry(world.plan.flows[flow].3).or_default();
+            row.qp = *of_port;
+            *of_port += 1;
+        }
+        rows.put(number, row);
+    }
+    rows.finish()
+}
+
+impl World {
+    /// The row of a flow that has this place.
+    pub fn row(&self, flow: usize) -> Flow {
+        let FlowPlan(src, dst, priority, dport, bytes, _) = self.plan.flows[flow];
+        let pair = (self.send.get(flow), self.recv.get(flow));
+        let started = pair.0.is_some_and(|qp| qp.started);
+        let done = pair.0.is_some_and(|qp| qp.done);
+        let send = |value: fn(&super::qp::SendQp) -> u64| pair.0.map_or(0, value);
+        let recv = |value: fn(&super::qp::RecvQp) -> u64| pair.1.map_or(0, value);
+        let (start, end) = (send(|qp| qp.start), if done { send(|qp| qp.end) } else { self.now });
+        let ideal = self.standalone_ns(flow).saturating_mul(1000);
+        let needed = send(|qp| qp.furthest as u64).div_ceil(self.plan.payload_bytes as u64);
+        Flow {
+            item: format!("port {dport}"),
+            protocol: "roce",
+            src: self.node_name(src),
+            dst: self.node_name(dst),
+            qp: send(|qp| qp.number as u64) as u32,
+            priority: priority as u8,
+            start_ps: started.then(|| start - self.origin),
+            end_ps: done.then(|| end - self.origin),
+            state: match (started, done) {
+                (false, _) => "waiting",
+                (true, false) => "running",
+                (true, true) => "done",
+            },
+            message_bytes: Some(bytes),
+            messages_posted: started as u64,
+            messages_completed: done as u64,
+            bytes_delivered: recv(|qp| qp.delivered),
+            fct_ps: done.then(|| end - start),
+            ideal_fct_ps: Some(ideal),
+            goodput_bps: bits_per_second(recv(|qp| qp.delivered), Time(end.saturating_sub(start))),
+            packets_sent: send(|qp| qp.packets_sent),
+            packets_retransmitted: send(|qp| qp.packets_sent).saturating_sub(needed),
+            packet_seq_err: send(|qp| qp.nacks),
+            out_of_sequence: recv(|qp| qp.out_of_sequence),
+            duplicate_request: recv(|qp| qp.duplicate),
+            local_ack_timeout_err: send(|qp| qp.timeouts),
+            rp_cnp_handled: send(|qp| qp.cnps),
+            np_cnp_sent: recv(|qp| qp.cnp_sent),
+            np_ecn_marked_roce_packets: recv(|qp| qp.marked),
+            rate_bps: Some(send(|qp| qp.reaction.rate) as f64),
+            ..Flow::default()
+        }
+    }
 }
 
 /// Ranks that wait for what never comes: nothing was left that could happen.
@@ -299,25 +311,12 @@ fn pauses(world: &World) -> Vec<Pause> {
 
 /// Every queue that lies on the path of a flow, receivers first.
 fn queues(world: &mut World) -> Vec<Queue> {
-    let mut found: BTreeMap<(u32, usize, &'static str), Queue> = BTreeMap::new();
+    let mut found = std::mem::take(&mut world.over.queues);
     for flow in 0..world.send.len() {
-        let qp = &world.send[flow];
-        let (priority, hops) = (qp.priority, if qp.started { world.path(flow) } else { None });
-        let Some(hops) = hops else { continue };
-        let world: &World = world;
-        let mut order = 0;
-        let mut add = |kind: &'static str, port: usize, order: u32| {
-            let at = port * LANES + priority as usize;
-            found.entry((order, at, kind)).or_insert_with(|| queue(world, kind, port, priority, order));
-        };
-        for window in (1..hops.len()).rev() {
-            add("egress", hops[window], order + 1);
-            add("ingress", world.ports[hops[window - 1]].peer as usize, order + 2);
-            order += 2;
-        }
-        add("send", hops[0], order + 1);
+        found.extend(world.queues_of(flow));
     }
-    found.into_values().collect()
+    let of = |(order, at, kind)| queue(world, kind, at / LANES, (at % LANES) as u8, order);
+    found.into_iter().map(of).collect()
 }
 
 fn queue(world: &World, kind: &'static str, port: usize, priority: u8, order: u32) -> Queue {

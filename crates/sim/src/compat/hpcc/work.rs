@@ -41,10 +41,15 @@ impl Network for World {
         let &Message { from, to, bytes, .. } = message;
         let flow = Flow(from, to, WORK_PRIORITY as u32, WORK_PORT, bytes, self.now / 1000);
         let (src, dst) = (self.routes.host(from), self.routes.host(to));
-        self.plan.flows.push(flow);
-        self.pairs.push(self.routes.pair(src, dst));
-        self.set_up(flow);
-        self.next_flow as u32 - 1
+        let (pair, place) = (self.routes.pair(src, dst), self.place());
+        if place == self.plan.flows.len() {
+            self.plan.flows.push(flow);
+            self.pairs.push(pair);
+        } else {
+            (self.plan.flows[place], self.pairs[place]) = (flow, pair);
+        }
+        self.set_up(place, flow);
+        place as u32
     }
 
     fn call_after(&mut self, delay: Time, timer: u32) {

@@ -5,6 +5,7 @@ use tailback_proto::units::Time;
 use super::cc::{dcqcn, AckControl};
 use super::clock::{serialization, Rounding};
 use super::hash_order::HashOrder;
+use super::over::Over;
 use super::packet::{Packet, NONE};
 use super::plan::{Cc, Flow, HpccPlan, Link};
 use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES};
@@ -167,6 +168,7 @@ pub(super) struct World {
     pub delivered: u64,
     pub data_lost: u64,
     pub next_flow: usize,
+    pub over: Over,
     /// What sends messages during the run.
     pub work: Option<Box<dyn Work>>,
     /// The run is over.
@@ -254,6 +256,7 @@ impl World {
             delivered: 0,
             data_lost: 0,
             next_flow: 0,
+            over: Over::default(),
             work,
             done: false,
             idle_events: 0,

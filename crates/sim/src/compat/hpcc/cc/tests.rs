@@ -24,7 +24,7 @@ impl World {
         let kind = if self.packets[packet].kind == super::super::packet::Kind::Nack { "N" } else { "A" };
         let mut line = format!(
             "{} {} {kind} {} {} {} {} {} {window} ",
-            ack.now_ns - ORIGIN_NS,
+            ack.now_ns.wrapping_sub(ORIGIN_NS),
             qp.src_node,
             ack.marked as u8,
             ack.seq,
@@ -49,7 +49,7 @@ impl World {
                 }
             }
             AckControl::Timely(mode) => {
-                let made = mode.made_ns.0[packet as usize] - ORIGIN_NS;
+                let made = mode.made_ns.0[packet as usize].wrapping_sub(ORIGIN_NS);
                 let Some(f) = mode.flows.get(flow) else { return };
                 line += &format!("{made} {} {} {}", f.rate, f.last_update, f.stage);
                 line += &format!(" {} {:?}", f.last_rtt_ns, f.rtt_diff);
@@ -75,7 +75,7 @@ impl World {
         let (last, field) = (port.last, mode.fields.0[packet as usize]);
         self.log[1].push(format!(
             "{} {} {} {} {} {} {:?} {:?} {} {field} {}",
-            leaving.now_ns - ORIGIN_NS,
+            leaving.now_ns.wrapping_sub(ORIGIN_NS),
             at.node,
             at.number,
             last.dt,
