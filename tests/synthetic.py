@@ -376,3 +376,10 @@ def _meta(
         },
         "queues": _queues(senders, lossless),
     }
+
+
+def made_up(**more: Any) -> Result:
+    """An incast as the published ones are."""
+    lossless = more.get("lossless", True)
+    recording = incast(**{"senders": 4, "bins": 2000, "qps": 4, **more})
+    return result_of(plan(4, lossless), recording)

@@ -1,4 +1,4 @@
-"""Published experiments as data, and the verdicts on their claims."""
+"""Published experiments, run: the verdicts on their claims, and what is written of them."""
 
 from __future__ import annotations
 
@@ -16,30 +16,22 @@ import executor_tasks
 import pytest
 from pydantic import ValidationError
 from rich.console import Console
-from synthetic import incast, plan, result_of
+from synthetic import made_up
 from tailback import cli, library, signals
 from tailback.executors import Threads
 from tailback.measures import MEASURES
-from tailback.plan import make_plan
 from tailback.reproduce import Reproduction, planned_runs, reproduce
 from tailback.reproduce.everything import reproduce_all
 from tailback.reproduce.experiments import Calibrated, Check, Claim, Experiment, load_published
 from tailback.reproduce.one import judge
 from tailback.reproduce.outcome import Measured, Row, Spread
 from tailback.reproduce.runs import engine
-from tailback.reproduce.spread import ends
 from tailback.results import Result
 from tailback.running import RunFailed
-from tailback.scenario import ScenarioError, builtin_names, load
+from tailback.scenario import ScenarioError
 
 NAME = "roce-rocks"
 IDS = ["C1", "C2", "C3", "C4", "C4b", *(f"C{number}" for number in range(5, 12)), "C12a", "C12b", "C13"]
-
-
-def made_up(**more: Any) -> Result:
-    lossless = more.get("lossless", True)
-    recording = incast(**{"senders": 4, "bins": 2000, "qps": 4, **more})
-    return result_of(plan(4, lossless), recording)
 
 
 class Runner:
@@ -68,12 +60,6 @@ def printed(done: Reproduction) -> str:
     return capture.get()
 
 
-def test_the_list_of_experiments() -> None:
-    assert library.published()[NAME] == "RoCE Rocks without PFC"
-    assert library.published()["gpudirect-pfc"] == "Triggering PFC with GPUDirect RDMA"
-    assert library.published()["rhcc"] == "Rethinking Intra-host Congestion Control in RDMA Networks"
-
-
 def test_an_unknown_name_is_one_line() -> None:
     with pytest.raises(ScenarioError, match="expected roce-rocks") as refused:
         reproduce("roce-rock")
@@ -86,46 +72,6 @@ def test_a_folder_in_use_is_refused_before_anything_runs(tmp_path: Path) -> None
     with pytest.raises(ScenarioError, match="not empty"):
         reproduce(NAME, tmp_path, runner=runner)
     assert runner.asked == []
-
-
-def settings(sets: Mapping[str, str]) -> list[str]:
-    return [f"{path}={value}" for path, value in sets.items()]
-
-
-@pytest.mark.parametrize("name", library.published())
-def test_every_run_and_variant_is_a_scenario_that_loads(name: str) -> None:
-    experiment = load_published(name)
-    for run in experiment.runs.values():
-        assert run.scenario in builtin_names()
-        for quick in (False, True):
-            load(run.scenario, sets=settings(run.overrides(quick)))
-    for item in experiment.sensitivity:
-        assert item.assumed is None or item.assumed in item.varied
-        run = experiment.runs[item.run]
-        for overrides in item.varied.values():
-            load(run.scenario, sets=settings({**run.overrides(False), **item.set, **overrides}))
-    for end in ends(Reproduction(name, experiment, quick=False, strict=False)):
-        load(end.key[0], sets=settings(dict(end.key[1])))
-
-
-def value_at(part: Any, path: str) -> Any:
-    for name in path.split("."):
-        part = part[int(name)] if name.isdigit() else getattr(part, name)
-    return part
-
-
-@pytest.mark.parametrize("name", library.published())
-def test_a_calibrated_value_lies_in_its_spread(name: str) -> None:
-    experiment = load_published(name)
-    for one, claim in experiment.carried():
-        for run in one.runs or claim.runs:
-            base = experiment.runs[run]
-            values = [{}, *(one.at(value, run) for value in one.between)]
-            now, low, high = (
-                float(value_at(load(base.scenario, sets=settings({**base.set, **sets})), one.path))
-                for sets in values
-            )
-            assert low <= now <= high, (one.what, run)
 
 
 def spread_of(wanted: dict[str, Any], values: list[float]) -> Row:
@@ -161,26 +107,6 @@ def test_a_prediction_has_an_interval() -> None:
     assert spread_of({"at_least": 1}, [count, count]).interval(0) == ""
 
 
-@pytest.mark.parametrize("name", library.published())
-def test_the_assumed_value_is_what_the_run_has(name: str) -> None:
-    experiment = load_published(name)
-    for item in experiment.sensitivity:
-        if item.assumed is not None:
-            run = experiment.runs[item.run]
-            varied = {**run.set, **item.set, **item.varied[item.assumed]}
-            plans = [make_plan(load(run.scenario, sets=settings(sets))) for sets in (run.set, varied)]
-            assert plans[0] == plans[1], item.title
-
-
-@pytest.mark.parametrize("name", library.published())
-def test_every_check_has_a_reason_and_takes_its_parameters(name: str) -> None:
-    result = made_up()
-    for claim in load_published(name).claims:
-        for check in claim.checks:
-            assert len(check.why) > 5
-            assert isinstance(MEASURES[check.measure](result, **check.params), float)
-
-
 def test_a_row_a_claim(done: Reproduction) -> None:
     assert [row.claim.id for row in done.rows] == IDS
     words = printed(done)
@@ -196,24 +122,6 @@ def test_the_run_of_the_assumption_is_not_repeated() -> None:
         "roce-incast-lossless",
         {"host.dcqcn.clamp_tgt_rate": "true", "run.duration": "6s"},
     )
-
-
-@pytest.mark.parametrize("name", sorted(library.published()))
-def test_no_run_is_carried_out_twice_and_each_has_a_bar_of_its_own(name: str) -> None:
-    result, asked, told = made_up(), [], dict[str, float]()
-
-    def same(scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:
-        asked.append((scenario, *sorted(sets.items())))
-        return result
-
-    done = reproduce(name, runner=same, progress=lambda one, share: told.update({one: share}))
-    # The bar of the whole counts the runs that are told to be over, by their names.
-    assert len(told) == len(asked) == len(set(asked)) == planned_runs(name)
-    assert set(told.values()) == {1.0}
-    # What a run is shared by has its row in every table.
-    for item, variants in done.sensitivity:
-        assert [variant.value for variant in variants] == list(item.varied)
-    assert len(done.sensitivity) == len(load_published(name).sensitivity)
 
 
 def test_files(done: Reproduction) -> None:
@@ -365,16 +273,6 @@ def test_a_claim_that_there_is_none_of_is_one_line() -> None:
     assert runner.asked == []
 
 
-def test_every_table_is_about_claims_that_there_are() -> None:
-    good = load_published(NAME).model_dump(exclude_none=True)
-    good["sensitivity"][0]["claims"] = ["C99"]
-    with pytest.raises(ValidationError, match="C99"):
-        Experiment.model_validate(good)
-    good["sensitivity"][0] |= {"claims": ["C1"], "expected": [1.0]}
-    with pytest.raises(ValidationError, match="as many as variants"):
-        Experiment.model_validate(good)
-
-
 def test_a_table_with_expected_values_has_a_plot_against_them(tmp_path: Path) -> None:
     reproduce(NAME, tmp_path / "r", only=["C6"], runner=Runner())
     html = (tmp_path / "r" / "reproduce.html").read_text()
@@ -505,15 +403,6 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
     assert told.endswith(f"; runs that are complete are in {tmp_path / 'r' / 'runs'}\n")
     assert (tmp_path / "r" / "runs" / "lossless" / "report.html").is_file()
     assert not (tmp_path / "r" / "reproduce.json").exists()
-
-
-@pytest.mark.parametrize("name", sorted(library.published()))
-def test_each_claim_alone_has_the_runs_that_its_tables_vary(name: str) -> None:
-    experiment = load_published(name)
-    for claim in experiment.claims:
-        part = experiment.only([claim.id])
-        assert {item.run for item in part.sensitivity} <= set(part.runs)
-        assert planned_runs(name, only=[claim.id]) >= len(part.runs)
 
 
 def test_a_run_whose_process_is_ended_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,20 +103,6 @@ fn impossible_parameters_are_named() {
     assert_eq!(refuse(DctcpParameters { min_rate: Rate(0), ..parameters() }), "min_rate");
 }
 
-struct Driven(DctcpLaw, Dctcp);
-
-impl bottleneck::Driven for Driven {
-    fn on_ack(&mut self, ack: &AckInfo) {
-        self.1.on_ack(&self.0, ack);
-    }
-    fn rate(&self) -> f64 {
-        self.1.rate()
-    }
-    fn window_bytes(&self) -> Option<u64> {
-        self.1.window_bytes()
-    }
-}
-
 /// The paper, section 3.3: the queue swings below a maximum of K + N packets and never runs empty where K is above a
 /// seventh of the bandwidth-delay product; section 4.1: two flows hold it near K at full throughput.
 #[test]
@@ -125,8 +111,8 @@ fn two_flows_hold_the_queue_near_k() {
     let link = Bottleneck { rate: LINE, delay: Time(7_920_000), mark_above_bytes: K };
     // With the window, as in the paper: rates alone would swing, since a queue is what rates have added up to.
     let p = law(parameters());
-    let senders = (0..2).map(|i| (Time::from_us(i * 3), Driven(p, Dctcp::new(&p)))).collect();
-    let (seen, _) = bottleneck::run(&link, senders, Time::from_ms(5), Time::from_ms(25));
+    let starts = [Time::ZERO, Time::from_us(3)].into_iter();
+    let seen = bottleneck::run::<Dctcp>(&link, &p, starts, Time::from_ms(5), Time::from_ms(25));
     println!(
         "utilisation {:.4}, mean queue {:.0} B, max queue {} B, fairness {:.4}",
         seen.utilisation,

@@ -140,27 +140,13 @@ fn impossible_parameters_are_named() {
     assert_eq!(refuse(HpccParameters { telemetry: Bytes(2000), ..parameters() }), "telemetry");
 }
 
-struct Driven(HpccLaw, Hpcc);
-
-impl bottleneck::Driven for Driven {
-    fn on_ack(&mut self, ack: &AckInfo) {
-        self.1.on_ack(&self.0, ack);
-    }
-    fn rate(&self) -> f64 {
-        self.1.rate()
-    }
-    fn window_bytes(&self) -> Option<u64> {
-        self.1.window_bytes()
-    }
-}
-
 /// The paper: the link runs at eta, W_AI adds a little, the queue is near zero, flows are equal (section 3; 5.2).
 #[test]
 fn sixteen_flows_fill_the_link_to_eta_with_hardly_a_queue() {
     let link = Bottleneck { rate: LINE, delay: Time(7_920_000), mark_above_bytes: u64::MAX };
     let p = law(parameters());
-    let senders = (0..16).map(|i| (Time(i * 1_000), Driven(p, Hpcc::new(&p)))).collect();
-    let (seen, _) = bottleneck::run(&link, senders, Time::from_ms(2), Time::from_ms(6));
+    let starts = (0..16u32).map(|i| Time(i as u64 * 1_000));
+    let seen = bottleneck::run::<Hpcc>(&link, &p, starts, Time::from_ms(2), Time::from_ms(6));
     println!(
         "utilisation {:.4}, mean queue {:.0} B, max queue {} B, fairness {:.4}",
         seen.utilisation,
@@ -180,9 +166,8 @@ fn a_newcomer_at_line_rate_leaves_no_standing_queue() {
     let link = Bottleneck { rate: LINE, delay: Time(7_920_000), mark_above_bytes: u64::MAX };
     let p = law(parameters());
     let run = |from: u64, until: u64| {
-        let senders =
-            vec![(Time::ZERO, Driven(p, Hpcc::new(&p))), (Time::from_us(500), Driven(p, Hpcc::new(&p)))];
-        bottleneck::run(&link, senders, Time::from_us(from), Time::from_us(until)).0
+        let starts = [Time::ZERO, Time::from_us(500)].into_iter();
+        bottleneck::run::<Hpcc>(&link, &p, starts, Time::from_us(from), Time::from_us(until))
     };
     let (burst, after) = (run(500, 540), run(540, 600));
     println!("burst {} B, after five round trips a mean of {:.0} B", burst.max_queue, after.mean_queue);

@@ -144,28 +144,11 @@ fn impossible_parameters_are_named() {
     assert_eq!(refuse(TimelyParameters { min_rate: Rate(0), ..parameters() }), "min_rate");
 }
 
-struct Driven(TimelyLaw, Timely);
-
-impl bottleneck::Driven for Driven {
-    fn on_ack(&mut self, ack: &AckInfo) {
-        self.1.on_ack(&self.0, ack);
-    }
-    fn rate(&self) -> f64 {
-        self.1.rate()
-    }
-    fn window_bytes(&self) -> Option<u64> {
-        self.1.window_bytes()
-    }
-    fn burst_bytes(&self) -> u64 {
-        Timely::burst_bytes(&self.0).map_or(0, |bytes| bytes.get())
-    }
-}
-
-fn closed_loop(rate: Rate, p: TimelyParameters, flows: u64) -> bottleneck::Seen {
+fn closed_loop(rate: Rate, p: TimelyParameters, flows: u32) -> bottleneck::Seen {
     let p = Timely::law(&p, Link { rate, mtu_bytes: 1000 }).unwrap();
     let link = Bottleneck { rate, delay: Time::from_us(20), mark_above_bytes: u64::MAX };
-    let senders = (0..flows).map(|i| (Time::from_us(i * 10), Driven(p, Timely::new(&p)))).collect();
-    let (seen, _) = bottleneck::run(&link, senders, Time::from_ms(100), Time::from_ms(300));
+    let starts = (0..flows).map(|i| Time::from_us(i as u64 * 10));
+    let seen = bottleneck::run::<Timely>(&link, &p, starts, Time::from_ms(100), Time::from_ms(300));
     println!(
         "utilisation {:.4}, {:.3} between, RTT 1 % {}, 50 % {}, 99 % {}, fairness {:.4}",
         seen.utilisation,

@@ -4,22 +4,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use tailback_proto::congestion::{AckInfo, HopTelemetry};
+use tailback_proto::congestion::{AckInfo, Controller, HopTelemetry};
 use tailback_proto::units::{Rate, Time};
 
 /// Bytes of every packet.
 pub const PACKET: u64 = 1000;
-
-/// A controller with its parameters.
-pub trait Driven {
-    fn on_ack(&mut self, ack: &AckInfo);
-    fn rate(&self) -> f64;
-    fn window_bytes(&self) -> Option<u64>;
-    /// Bytes that are sent at the link's rate before a pause; 0: packets are paced.
-    fn burst_bytes(&self) -> u64 {
-        0
-    }
-}
 
 pub struct Bottleneck {
     pub rate: Rate,
@@ -74,23 +63,28 @@ struct Sender<C> {
     answers: VecDeque<(Time, bool, bool, HopTelemetry)>,
 }
 
-/// Runs until `until`; each sender starts at its time and never stops.
-pub fn run<C: Driven>(link: &Bottleneck, senders: Vec<(Time, C)>, from: Time, until: Time) -> (Seen, Vec<C>) {
+/// Runs senders under one law until `until`; each starts at its time and never stops.
+pub fn run<C: Controller>(
+    link: &Bottleneck,
+    law: &C::Law,
+    starts: impl ExactSizeIterator<Item = Time>,
+    from: Time,
+    until: Time,
+) -> Seen {
     let mut events = BinaryHeap::new();
     let mut order = 0u64;
     let mut schedule = |events: &mut BinaryHeap<_>, at: Time, event: Event| {
         order += 1;
         events.push(Reverse((at, order, event)));
     };
-    let mut seen = Seen { bytes: vec![0; senders.len()], ..Seen::default() };
-    let mut senders: Vec<Sender<C>> = senders
-        .into_iter()
+    let mut seen = Seen { bytes: vec![0; starts.len()], ..Seen::default() };
+    let mut senders: Vec<Sender<C>> = starts
         .enumerate()
-        .map(|(i, (start, controller))| {
+        .map(|(i, start)| {
             schedule(&mut events, start, Event::Pace(i));
             let answers = VecDeque::new();
             Sender {
-                controller,
+                controller: C::new(law),
                 next_at: start,
                 pacing: true,
                 burst: (Time::ZERO, 0),
@@ -133,7 +127,7 @@ pub fn run<C: Driven>(link: &Bottleneck, senders: Vec<(Time, C)>, from: Time, un
                     hops: &[hop],
                     ..Default::default()
                 };
-                s.controller.on_ack(&ack);
+                s.controller.on_ack(law, &ack);
                 if measured {
                     seen.rtts.push(ack.rtt);
                     seen.bytes[i] += PACKET;
@@ -145,8 +139,8 @@ pub fn run<C: Driven>(link: &Bottleneck, senders: Vec<(Time, C)>, from: Time, un
             let open = s.controller.window_bytes().is_none_or(|w| s.sent - s.acked < w);
             if !s.pacing && open {
                 if s.next_at <= now {
-                    let bursts = s.controller.burst_bytes() > 0;
-                    let packets = s.controller.burst_bytes().div_ceil(PACKET).max(1);
+                    let bursts = C::burst_bytes(law).is_some();
+                    let packets = C::burst_bytes(law).map_or(1, |bytes| bytes.get().div_ceil(PACKET));
                     let (began_at, sent) = if s.burst.1 == 0 { (now, 1) } else { (s.burst.0, s.burst.1 + 1) };
                     let ends = sent == packets;
                     // Of a burst of packets, the time of sending it is not part of the RTT.
@@ -180,5 +174,5 @@ pub fn run<C: Driven>(link: &Bottleneck, senders: Vec<(Time, C)>, from: Time, un
     let span = (until - from).0 as f64;
     seen.mean_queue = queue_integral / span;
     seen.utilisation = seen.bytes.iter().sum::<u64>() as f64 * 8e12 / (link.rate.0 as f64 * span);
-    (seen, senders.into_iter().map(|s| s.controller).collect())
+    seen
 }
