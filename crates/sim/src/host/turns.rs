@@ -70,6 +70,7 @@ impl Tcp {
     }
 
     /// The next packet of a ring, and the burst that ends with it.
+    #[inline(always)] // in each packet's turn; the burst then stays in registers
     fn take_packet(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32) -> (u32, Option<TxBurst>) {
         let r = &mut self.rings.rings[ring as usize];
         let (port, class) = (r.port as usize, r.class);
