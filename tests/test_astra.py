@@ -339,6 +339,8 @@ def _message(**more: Any) -> bytes:
             ),
             "wait for each other in a circle",
         ),
+        (trace(node(4, COMPUTE, (4,))), "w.0.et: node 4: depends on itself"),
+        (_message(comm_size=-5), "w.0.et: node 5: comm_size: expected 0 B or more, found -5"),
         (trace(node(1, LOAD)), "w.0.et: node 1: expected no node of remote memory"),
         (trace(node(1, 12)), "w.0.et: node 1: type: expected 0 to 7, found 12"),
         (_message(comm_dst=9), "w.0.et: node 5: comm_dst: expected another rank, below 2, found 9"),

@@ -172,6 +172,15 @@ impl NodeMessage {
         self.number(name)?.ok_or_else(|| format!("expected the attribute {name}"))
     }
 
+    /// Bytes of a message or a collective. As it is cast there, a negative number would be one near 2^64.
+    fn bytes(&self) -> Result<u64, String> {
+        let found = self.needed("comm_size")?;
+        match found as i64 {
+            negative @ ..=-1 => Err(format!("comm_size: expected 0 B or more, found {negative}")),
+            _ => Ok(found),
+        }
+    }
+
     /// The rank at the other end of a message.
     fn rank(&self, name: &str, own: u32, plan: &AstraPlan) -> Result<u32, String> {
         let found = self.needed(name)?;
@@ -209,12 +218,12 @@ impl NodeMessage {
             5 => {
                 own("comm_src")?;
                 let to = self.rank("comm_dst", rank, plan)?;
-                Task::Send { to, bytes: self.needed("comm_size")?, tag: self.needed("comm_tag")? as u32 }
+                Task::Send { to, bytes: self.bytes()?, tag: self.needed("comm_tag")? as u32 }
             }
             6 => {
                 own("comm_dst")?;
                 let from = self.rank("comm_src", rank, plan)?;
-                Task::Receive { from, bytes: self.needed("comm_size")?, tag: self.needed("comm_tag")? as u32 }
+                Task::Receive { from, bytes: self.bytes()?, tag: self.needed("comm_tag")? as u32 }
             }
             7 => self.collective()?,
             2 | 3 => return Err("expected no node of remote memory (type 2 or 3): it is not modelled".into()),
@@ -261,7 +270,7 @@ impl NodeMessage {
             }
         };
         let priority = self.number("comm_priority")?.unwrap_or(0) as i32;
-        Ok(Task::Collective(Asked { kind, bytes: self.needed("comm_size")?, group, priority, dims }))
+        Ok(Task::Collective(Asked { kind, bytes: self.bytes()?, group, priority, dims }))
     }
 
     /// Groups as PyTorch's traces define them: JSON in quotes and brackets. What is not readable defines nothing.
@@ -327,7 +336,8 @@ pub(super) fn read(bytes: &[u8], plan: &AstraPlan, rank: u32) -> Result<Vec<Node
         }
     }
     match cycle(&nodes) {
-        Some(ids) => Err(format!("nodes {ids} wait for each other in a circle")),
+        Some(ids) if ids.contains(',') => Err(format!("nodes {ids} wait for each other in a circle")),
+        Some(id) => Err(format!("node {id}: depends on itself")),
         None => Ok(nodes),
     }
 }
