@@ -21,6 +21,8 @@ const LOG_BITS: i32 = 16;
 const QUEUE_SHIFT: u32 = 8;
 /// Numbers from 0 that chance is compared in.
 const CHANCES: u32 = 65_536;
+/// Of this size on, a packet is large.
+const LARGE_BYTES: u32 = 512;
 /// Results of numbers below it are kept.
 const MOST_KNOWN: usize = 16_384;
 /// The largest number of steps that the field is sized for: 2^18.
@@ -36,8 +38,17 @@ pub(in super::super) struct Port {
     last_bytes: u32,
     /// The logarithm of its rate in bytes a second, in steps; 0 before its first packet.
     rate_log: f64,
+    /// What the last small and the last large packet took of a round trip: mostly an ACK and data.
+    shares: [Share; 2],
     #[cfg(test)]
     pub last: Written,
+}
+
+/// What a packet of so many bytes takes of a round trip.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    bytes: u32,
+    share: f64,
 }
 
 /// What a data packet did to a port, for the log.
@@ -108,7 +119,7 @@ impl Arithmetic {
 
     /// The port's utilization after `dt` ns with `queued` bytes waiting: what waits, what the packet before took, and what
     /// is left of the utilization before; each over the round trip.
-    fn utilization(&mut self, port: &Port, dt: u64, queued: u32) -> f64 {
+    fn utilization(&mut self, port: &mut Port, dt: u64, queued: u32) -> f64 {
         // Hidden from the compiler, which would take `exp2` for it: its last digit may be another.
         let two = std::hint::black_box(2f64);
         let power = |steps: f64| two.powf(steps / LOG_STEPS);
@@ -123,7 +134,14 @@ impl Arithmetic {
                 power(sum + nanoseconds - bytes_per_s - 2.0 * round_trip) * (1u32 << QUEUE_SHIFT) as f64;
         }
         if port.last_bytes > 0 {
-            sent = power(self.log(port.last_bytes as i32) as f64 + nanoseconds - bytes_per_s - round_trip);
+            // A packet's size is a short number, whose logarithm draws nothing.
+            let bytes = port.last_bytes;
+            let last = &mut port.shares[(bytes >= LARGE_BYTES) as usize];
+            if last.bytes != bytes {
+                let log_bytes = self.log(bytes as i32) as f64;
+                *last = Share { bytes, share: power(log_bytes + nanoseconds - bytes_per_s - round_trip) };
+            }
+            sent = last.share;
         }
         if self.largest_rtt_ns > dt && port.u > 0.0 {
             let log_rest = self.log((self.largest_rtt_ns - dt) as i32);
