@@ -160,10 +160,14 @@ impl HpccSimulation {
     fn dispatch(&mut self, code: u32) {
         let world = &mut self.world;
         let (event, index) = Event::decode(code);
-        world.idle_events -= event.is_idle() as usize;
+        // The most frequent ones first: they are never idle.
         match event {
-            Event::Sent => world.on_sent(index),
-            Event::Arrival => world.on_arrival(index),
+            Event::Sent => return world.on_sent(index),
+            Event::Arrival => return world.on_arrival(index),
+            _ => world.idle_events -= event.is_idle() as usize,
+        }
+        match event {
+            Event::Sent | Event::Arrival => {}
             Event::Wake => world.on_wake(index),
             Event::CutTimer => world.on_cut_timer(index),
             Event::IncreaseTimer => world.on_increase_timer(index),

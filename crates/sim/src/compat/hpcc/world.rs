@@ -58,7 +58,8 @@ pub(super) enum Event {
     Stop,
 }
 
-const EVENTS: [Event; 15] = [
+/// By number; the last twice, so that any four bits are one.
+const EVENTS: [Event; 16] = [
     Event::Sent,
     Event::Arrival,
     Event::Wake,
@@ -73,6 +74,7 @@ const EVENTS: [Event; 15] = [
     Event::QueueSample,
     Event::Work,
     Event::WorkSent,
+    Event::Stop,
     Event::Stop,
 ];
 pub(super) const INDEX_BITS: u32 = 28;
@@ -89,7 +91,7 @@ impl Event {
 
     #[inline]
     pub fn decode(code: u32) -> (Event, u32) {
-        (EVENTS[(code >> INDEX_BITS) as usize % EVENTS.len()], code & ((1 << INDEX_BITS) - 1))
+        (EVENTS[(code >> INDEX_BITS) as usize], code & ((1 << INDEX_BITS) - 1))
     }
 }
 
@@ -118,6 +120,10 @@ pub struct PfcEvent {
     pub port: u16,
     pub pause: bool,
 }
+
+/// Every packet on a link has an event, so that as many happen at once as in a fabric of that many times the ports. It sets
+/// the speed alone.
+const EVENTS_ABOUT_A_PORT: usize = 8;
 
 pub(super) struct World {
     pub plan: HpccPlan,
@@ -212,7 +218,7 @@ impl World {
         let mut world = World {
             now: 0,
             stop: plan.stop_ns * 1000,
-            events: EventQueue::for_ports(plan.links.len() * 2),
+            events: EventQueue::for_ports(plan.links.len() * 2 * EVENTS_ABOUT_A_PORT),
             packets: Arena::default(),
             ports: Vec::with_capacity(plan.links.len() * 2),
             first_ports: vec![NONE; plan.nodes as usize],
