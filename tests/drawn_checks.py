@@ -44,7 +44,10 @@ class Run:
     @cached_property
     def series(self) -> dict[tuple[str, str], np.ndarray[Any, Any]]:
         """Values of each entity and metric, a bin each."""
-        return self.result.bins._values
+        bins = self.result.bins
+        return {
+            (entity, name): bins.values(entity, name) for name, rows in bins._at.items() for entity in rows
+        }
 
     def total(self, entity: str, metric: str) -> float | None:
         """Of counts: their sum over all bins. None where it was not recorded."""

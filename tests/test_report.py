@@ -150,7 +150,8 @@ def test_what_happens_late_has_a_close_up() -> None:
     queue = "sw0:h2/tc3"
     late = np.zeros(bins.count)
     late[1500:1510] = 1e7
-    bins._values[queue, "queue_mean_bytes"] = late
+    bins._at["queue_mean_bytes"][queue] = len(bins._rows)
+    bins._rows = np.vstack([bins._rows, late])
     moment = next(moment for moment in moments(result) if "fullest queues" in moment.name)
     assert moment.begin_s <= 1.5 < moment.end_s < 1.6
 

@@ -66,7 +66,7 @@ def test_fairness_of_a_part(mixed: Result) -> None:
         measures.jain_index(mixed, "start")
     )
     # Without the series of a sender's parts nothing is said of them.
-    mixed.bins._values.pop(("h2/tcp1", "goodput_tx_bps"))
+    mixed.bins._at["goodput_tx_bps"].pop("h2/tcp1")
     try:
         assert measures.sender_goodputs(mixed, "start", protocol="tcp") == {}
         assert math.isnan(measures.jain_index(mixed, "start", protocol="tcp"))

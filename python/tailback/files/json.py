@@ -56,8 +56,11 @@ def _at_once(value: Any, indent: str, inner: str) -> str:
     text = _one_line(value)
     if text.count(between) != len(value) - 1:
         return ""
-    lines = text[1:-1].replace(between, f"{between[:-1]}\n{inner}")
-    return f"{text[0]}\n{inner}{lines}\n{indent}{text[-1]}"
+    opening, closing = text[0], text[-1]
+    # Such a text may be most of a large file: never are more than two there.
+    text = text[1:-1]
+    text = text.replace(between, f"{between[:-1]}\n{inner}")
+    return f"{opening}\n{inner}{text}\n{indent}{closing}"
 
 
 def number(value: float) -> float | None:

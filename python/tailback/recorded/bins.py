@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,16 @@ def _in_one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
+class Entity(NamedTuple):
+    """What has series: a row of the table of entities."""
+
+    entity: str
+    kind: str
+    node: str | None
+    peer: str | None
+    item: str | None
+
+
 class Bins:
     """All series of one run, on one axis of equal bins (only the last may be cut short by the end of the
     run).
@@ -52,14 +63,24 @@ class Bins:
         self.width_s: Array = np.diff(edges_ps) / PS_PER_S
         self.bin_s = bin_ps / PS_PER_S
         self.end_s = end_ps / PS_PER_S
-        self._values = self._index(series, bin_ps)
         self._totals: dict[str, Array] = {}
         self._spans: dict[tuple[float, float | None], slice] = {}
-        self._entities: dict[str, dict[str, str | None]]
-        self._entities = {row["entity"]: row for row in entities.to_pylist()}
-        self._named: dict[tuple[str | None, ...], str] = {
-            (row["kind"], row["node"], row["item"]): name for name, row in self._entities.items()
+        # A node has many entities, and an entity many series: each name is there once.
+        once: dict[str | None, str | None] = {}
+        columns = (
+            [once.setdefault(value, value) for value in entities.column(name).to_pylist()]
+            for name in Entity._fields
+        )
+        rows = map(Entity._make, zip(*columns, strict=True))
+        self._entities: dict[str, Entity] = {row.entity: row for row in rows}
+        self._items: dict[tuple[str | None, ...], str] = {
+            (row.kind, row.node, row.item): row.entity
+            for row in self._entities.values()
+            if row.kind in (ITEM, ITEM_AT_SENDER)
         }
+        self._rows: Array
+        self._at: dict[str, dict[str, int]]
+        self._rows, self._at = self._index(series, bin_ps)
         # There may be very many series without a row: they share one of zeros, which nobody can change.
         self._zeros = np.zeros(self.count)
         self._zeros.setflags(write=False)
@@ -69,15 +90,20 @@ class Bins:
         """Middle of each bin in seconds."""
         return self.start_s + self.width_s / 2
 
-    def _index(self, series: pa.Table, bin_ps: int) -> dict[tuple[str, str], Array]:
+    def _index(self, series: pa.Table, bin_ps: int) -> tuple[Array, dict[str, dict[str, int]]]:
+        """A row for each series; and which is whose, by metric and entity: a large fabric has tens of
+        thousands, and an array or a pair of names for each would take more than their values.
+        """
         if series.num_rows == 0:
-            return {}
+            return np.zeros((0, self.count)), {}
         columns = {}
         for name in ("entity", "metric"):
             column = _in_one(series.column(name))
             encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
             columns[name] = (encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist())
         entity_codes, entities = columns["entity"]
+        known = {name: name for name in self._entities}
+        entities = [known.get(name, name) for name in entities]
         metric_codes, metrics = columns["metric"]
         times, values = (
             _in_one(series.column(name)).to_numpy(zero_copy_only=False) for name in ("time_ps", "value")
@@ -98,16 +124,16 @@ class Bins:
                 and len(changes(np.sort(keys(starts)))) * count == series.num_rows
             )
 
-        rows: Iterable[Array]
         starts = slice(0, None, self.count)
         if is_whole(self.count, starts):  # then they are the table's own values
-            begun = keys(starts)
-            order = np.argsort(begun)
-            found, rows = begun[order], (values.reshape(-1, self.count)[at] for at in order)
+            found, rows = keys(starts), values.reshape(-1, self.count)
         else:
             found, rows = self._scattered(keys, lambda part: times[part] // bin_ps, values)
-        names = ((entities[key // len(metrics)], metrics[key % len(metrics)]) for key in found.tolist())
-        return dict(zip(names, rows, strict=True))
+        places: dict[str, dict[str, int]] = {metric: {} for metric in metrics}
+        for at in np.argsort(found).tolist():
+            entity, metric = divmod(int(found[at]), len(metrics))
+            places[metrics[metric]][entities[entity]] = at
+        return rows, places
 
     def _scattered(self, keys: _Of, bins: _Of, values: Array) -> tuple[npt.NDArray[np.int64], Array]:
         """Series of some rows in any order: their keys, and their values by bin."""
@@ -127,26 +153,26 @@ class Bins:
 
     def values(self, entity: str, metric: str) -> Array:
         """One value a bin; zeros where nothing was recorded."""
-        found = self._values.get((entity, metric))
-        return self._zeros if found is None else found
+        at = self._at.get(metric, {}).get(entity)
+        return self._zeros if at is None else self._rows[at]
 
     def has(self, entity: str, metric: str) -> bool:
         """Whether this series was recorded."""
-        return (entity, metric) in self._values
+        return entity in self._at.get(metric, {})
 
     def entities(self, metric: str, kind: str | None = None, node: str | None = None) -> list[str]:
         """Names of all entities with this metric, in natural order; of a kind, and of a node."""
-        found = {entity for entity, name in self._values if name == metric}
+        found: Iterable[str] = self._at.get(metric, {})
         if kind is not None or node is not None:
-            found = {
+            found = (
                 name
                 for name in found
-                if kind in (None, self.entity(name)["kind"]) and node in (None, self.entity(name)["node"])
-            }
+                if kind in (None, self.entity(name).kind) and node in (None, self.entity(name).node)
+            )
         return sorted(found, key=natural)
 
-    def entity(self, name: str) -> dict[str, str | None]:
-        """Its row in the table of entities: kind, node, peer and item.
+    def entity(self, name: str) -> Entity:
+        """Its row in the table of entities.
 
         Raises:
             ValueError: it has none.
@@ -157,22 +183,22 @@ class Bins:
 
     def of_item(self, item: str, sender: str | None = None) -> str:
         """The entity of a traffic item, or of what one host sends of it; an empty name: there is none."""
-        return self._named.get((ITEM, None, item) if sender is None else (ITEM_AT_SENDER, sender, item), "")
+        return self._items.get((ITEM, None, item) if sender is None else (ITEM_AT_SENDER, sender, item), "")
 
     def total(self, metric: str) -> Array:
         """The sum over all entities, one value a bin; of a host and its traffic items, the host counts."""
         if metric not in self._totals:
             total = np.zeros(self.count)
-            for (entity, name), row in self._values.items():
-                if name == metric and not (metric in _OF_HOSTS and self._is_part(entity)):
-                    total += row
+            for entity, at in self._at.get(metric, {}).items():
+                if not (metric in _OF_HOSTS and self._is_part(entity)):
+                    total += self._rows[at]
             total.setflags(write=False)
             self._totals[metric] = total
         return self._totals[metric]
 
     def _is_part(self, name: str) -> bool:
         """Whether an entity is a traffic item: its goodput is in that of hosts, too."""
-        return self.entity(name)["kind"] in (ITEM, ITEM_AT_SENDER)
+        return self.entity(name).kind in (ITEM, ITEM_AT_SENDER)
 
     def windows(
         self, values: Array, window_s: float, since_s: float = 0.0, until_s: float | None = None

@@ -55,7 +55,7 @@ def items(result: Recorded) -> list[Plot]:
     top = round_top(max(float(row.max(initial=0)) for row in rows.values()) * 1.05)
     data, labels = [], Labels(top)
     for (name, values), color in zip(rows.items(), _COLORS, strict=False):
-        short = str(result.bins.entity(name)["item"])
+        short = str(result.bins.entity(name).item)
         data.append(line(view, values, POINTS, name=short, unit="Gbit/s", color=color))
         labels.add(float(values[-1]), short, color)
     look = layout(view, "Goodput (Gbit/s)", (0, top), annotations=labels.annotations())
