@@ -103,10 +103,12 @@ impl Cells {
         }
     }
 
-    /// Whether a row has a value.
+    /// Whether a row has a value: where there are no rows, none has.
     pub fn has_some(&self) -> bool {
         match self {
-            Cells::Row | Cells::Integer(_) | Cells::Float(_) => true,
+            Cells::Row => true,
+            Cells::Integer(values) => values.any(|_| true),
+            Cells::Float(values) => values.any(|_| true),
             Cells::Text(_, at) => at.any(Option::is_some),
             Cells::OptionalInteger(values) => values.any(Option::is_some),
             Cells::OptionalFloat(values) => values.any(Option::is_some),
@@ -191,6 +193,14 @@ mod tests {
             src: format!("h{}", number % 3),
             ..Flow::default()
         }
+    }
+
+    #[test]
+    fn no_rows_have_no_values() {
+        let empty = FlowBlock::new(&[]);
+        let optional =
+            COLUMNS.iter().zip(&empty.columns).filter(|(column, _)| column.name == "min_rate_wait_ps");
+        assert_eq!(optional.map(|(_, cells)| cells.has_some()).collect::<Vec<_>>(), [false]);
     }
 
     /// From the last to the first, and one late: the table is in order all the same, and columns of one value take no room.
