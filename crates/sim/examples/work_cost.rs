@@ -1,0 +1,30 @@
+//! What messages cost that wait for messages, beside the same messages as a list with fixed starts: `tools/work_cost.py` counts
+//! the instructions of both. Arguments: `work` or `list`, `run` or `build`, and the folder that the tool filled.
+
+use tailback_sim::compat::astra::Astra;
+use tailback_sim::compat::hpcc::plan::Flow;
+use tailback_sim::compat::hpcc::{HpccPlan, HpccSimulation};
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [way, until, folder] = &args[..] else { return Err("expected work|list run|build FOLDER".into()) };
+    let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}"));
+    let mut plan = HpccPlan::from_json(&read("plan.json")?)?;
+    let mut simulation = if way == "work" {
+        let ranks = 0..std::fs::read_dir(format!("{folder}/inputs"))?.count();
+        let traces: Result<Vec<Vec<u8>>, _> =
+            ranks.map(|rank| std::fs::read(format!("{folder}/inputs/w.{rank}.et"))).collect();
+        let traces = traces?;
+        let traces: Vec<&[u8]> = traces.iter().map(Vec::as_slice).collect();
+        let work = Astra::new(serde_json::from_str(&read("astra.json")?)?, &traces)?;
+        HpccSimulation::with_work(&plan, Box::new(work))?
+    } else {
+        plan.flows = serde_json::from_str::<Vec<Flow>>(&read("list.json")?)?;
+        HpccSimulation::new(&plan)?
+    };
+    while until == "run" && !simulation.advance(100_000).done {}
+    println!("{:?}", simulation.progress());
+    Ok(())
+}
