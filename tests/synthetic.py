@@ -67,7 +67,7 @@ def plan(
     """A plan with the fields that results look at."""
     return {
         "name": "roce-incast",
-        "run": {"duration": duration_ps, "seed": 1, "clock_ppm": 0.0},
+        "run": {"duration": duration_ps, "seed": 1, "clock_ppm": 0.0, "skip": "never", "skip_error": 0.01},
         "hosts": [{"name": f"h{i}", "nic": 0} for i in range(senders + 1)],
         "nics": [{"mtu": 1024, "rx_latency": 300_000, "cnp_code_point": 1, "congestion": [{"none": {}}]}],
         "switches": [{"name": "sw0", "model": 0}],

@@ -78,7 +78,7 @@ def test_everything_set() -> None:
     link = {"rate": 25 * 10**9, "delay": 10**6, "loss": 0.25, "headroom_bytes": 40_000}
     assert make_plan(loads(TEXT)) == {
         "name": "two",
-        "run": {"duration": 3 * 10**9, "seed": 7, "clock_ppm": 100.0},
+        "run": {"duration": 3 * 10**9, "seed": 7, "clock_ppm": 100.0, "skip": "never", "skip_error": 0.01},
         "hosts": [{"name": f"h{i}", "nic": 0, "congestion": 0} for i in range(3)],
         "nics": [
             {
@@ -234,10 +234,11 @@ def test_integers_stay_integers() -> None:
     assert json.loads(plan_json(plan)) == plan
     assert {leaf for leaf in leaves(plan) if isinstance(leaf, float)} == {
         0.0,
+        0.01,
         1.0,
         2.0,
         100.0,
-    }  # loss, p_max, alphas, clocks
+    }  # loss, skip_error, p_max, alphas, clocks
 
 
 def test_ecn_by_rate() -> None:

@@ -16,6 +16,7 @@ mod limits;
 mod nic;
 mod qdisc;
 mod run;
+mod skip;
 mod traffic;
 mod veth;
 pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
@@ -204,6 +205,7 @@ impl Plan {
                 return Err(impossible(place, format!("there is no link {}", failure.link)));
             }
         }
+        self.check_skip()?;
         in_bounds("record", &self.record)
     }
 

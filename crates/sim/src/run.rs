@@ -16,13 +16,46 @@ pub(crate) struct Run {
     pub active_flows: usize,
     /// Nothing more can happen that anybody waits for.
     pub finished: bool,
+    /// Time that was skipped: the clock stood still meanwhile.
+    pub skips: Skips,
+}
+
+/// What was skipped: when by the clock, and for how long, in order.
+///
+/// `now` goes on as if nothing had been skipped, so that all that is pending stays where it is. What is set for a time of the
+/// plan comes nearer by as much. Times that are recorded are told by [`Skips::told`].
+#[derive(Debug, Default)]
+pub(crate) struct Skips {
+    log: Vec<(Time, Time)>,
+    pub total: Time,
+}
+
+impl Skips {
+    /// So much is skipped now.
+    pub fn add(&mut self, now: Time, length: Time) {
+        self.log.push((now, length));
+        self.total += length;
+    }
+
+    /// The simulated time of a time by the clock.
+    pub fn told(&self, at: Time) -> Time {
+        if at == Time::NEVER {
+            return at;
+        }
+        self.log.iter().take_while(|(when, _)| *when < at).fold(at, |told, (_, length)| told + *length)
+    }
 }
 
 impl Run {
     /// At its start; `ports`: how many there are.
     pub fn new(ports: usize) -> Run {
         let (events, turns) = (EventQueue::for_ports(ports), Turns::default());
-        Run { now: Time::ZERO, events, turns, active_flows: 0, finished: false }
+        Run { now: Time::ZERO, events, turns, active_flows: 0, finished: false, skips: Skips::default() }
+    }
+
+    /// The simulated time: what was skipped counts.
+    pub fn simulated(&self) -> Time {
+        self.now + self.skips.total
     }
 
     /// Schedules an event of the node that acts. Simultaneous ones run by what they are.

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod by_node;
 mod cuts;
+mod skipping;
 mod threads;
 mod windows;
 mod work;
@@ -31,6 +32,8 @@ pub struct Simulation {
     windows: Option<windows::Windows>,
     /// Where it runs on several cores.
     others: threads::Others,
+    /// Where it skips what is steady.
+    skipping: Option<Box<skipping::Skipping>>,
     /// There are controllers that are not built in, which may see the order of what happens at different nodes.
     external: bool,
 }
@@ -65,7 +68,8 @@ impl Simulation {
         plan.check()?;
         let mut world = World::new(&plan, controls)?;
         let recorder = Recorder::new(&plan, &world);
-        world.fabric.run.schedule(recorder.next_sample(), Event::Sample);
+        let first = recorder.next_sample(world.fabric.run.skips.total);
+        world.fabric.run.schedule(first, Event::Sample);
         world.schedule(&plan);
         crate::host::build::schedule(&mut world.fabric.run, &plan);
         if let Some(veth) = &plan.veth {
@@ -80,10 +84,12 @@ impl Simulation {
             work: None,
             windows: None,
             others: threads::Others::default(),
-            external: false,
+            skipping: None,
+            external: !controls.is_empty(),
         };
         simulation.carry_jobs()?;
-        simulation.begin_windows(!controls.is_empty());
+        simulation.begin_skipping()?;
+        simulation.begin_windows();
         Ok(simulation)
     }
 
@@ -92,6 +98,9 @@ impl Simulation {
     /// # Errors
     /// What is wrong with the names of links; that it cannot be written.
     pub fn capture(&mut self, settings: CaptureSettings, out: Output) -> Result<(), String> {
+        if self.skipping.is_some() {
+            return Err("run.skip: found steady, expected never: a capture has every frame".into());
+        }
         self.end_windows(); // a capture has frames in order of time
         let hosts: Vec<String> = self.plan.hosts.iter().map(|host| host.name.clone()).collect();
         let dscps = self.plan.code_points.iter().map(|code_point| code_point.dscp).collect();
@@ -120,6 +129,9 @@ impl Simulation {
         }
         if self.windows.is_some() {
             return self.run_windows(max_events);
+        }
+        if self.skipping.is_some() {
+            return self.run_skipping(max_events);
         }
         match self.capture {
             // A loop of its own: a capture that is not made costs nothing.
@@ -160,7 +172,8 @@ impl Simulation {
             Event::Work(timer) => self.on_work(timer),
             Event::Sample => {
                 self.recorder.sample(world);
-                world.fabric.run.schedule(self.recorder.next_sample(), Event::Sample);
+                let next = self.recorder.next_sample(world.fabric.run.skips.total);
+                world.fabric.run.schedule(next, Event::Sample);
                 world.fabric.run.finished |= world.deadlocks.look(&world.fabric);
             }
             event => act(world, event),
@@ -176,7 +189,7 @@ impl Simulation {
     pub fn progress(&self) -> Progress {
         let (packet_hops, events) = self.in_parts();
         Progress {
-            time: self.world.fabric.run.now,
+            time: self.world.fabric.run.simulated(),
             packet_hops,
             events,
             done: self.world.fabric.run.finished,
@@ -188,12 +201,14 @@ impl Simulation {
         let complete = self.world.fabric.run.finished && self.world.deadlocks.found.is_none();
         self.join();
         self.recorder.close(&mut self.world);
+        let skipped = self.skipped();
         let mut recording =
             crate::record::recording(&self.plan, &mut self.world, self.recorder, self.events, complete);
         recording
             .meta
             .faults
             .extend(self.work.iter().filter(|_| complete).flat_map(|work| work.faults(&self.plan)));
+        recording.meta.skipped = skipped;
         recording.meta.jobs = self.work.map_or(Vec::new(), |work| work.jobs());
         recording
     }

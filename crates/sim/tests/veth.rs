@@ -90,7 +90,13 @@ fn plan(qdisc: QdiscPlan, bql: VethBql, tx_usecs: u64) -> Plan {
     };
     Plan {
         name: "veth".into(),
-        run: RunParameters { duration: Time(3_000 * MS), seed: 1, clock_ppm: 0.0 },
+        run: RunParameters {
+            duration: Time(3_000 * MS),
+            seed: 1,
+            clock_ppm: 0.0,
+            skip: tailback_sim::plan::Skip::Never,
+            skip_error: 0.01,
+        },
         hosts: vec![],
         nics: vec![],
         switches: vec![],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tailback import text
 from tailback.explain.observed import Observed
 from tailback.explain.verdict import Verdict
 from tailback.explain.verdict import explain as _explain
@@ -28,6 +29,14 @@ def page_of(result: Recorded, verdict: Verdict | None = None) -> Page:
     if result.meta.get("veth") is not None:
         return _veth_page(result)
     found = page(verdict or explain(result))
+    if result.skipped:
+        share = sum(span["to_ps"] - span["from_ps"] for span in result.skipped) / max(
+            result.meta["end_ps"], 1
+        )
+        found = replace(
+            found,
+            sure=f"{found.sure} {text.share(share)} of the run were skipped: figures there are those before.",
+        )
     if result.meta.get("lab") is None:
         return found
     missing = "; ".join(result.meta["lab"]["missing"])

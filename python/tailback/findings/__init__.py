@@ -25,6 +25,8 @@ def findings(result: Recorded) -> list[Finding]:
     if not result.complete:
         found.append(_partial(summary))
     found.extend(_faults(summary))
+    if (skipped := summary.get("skipped")) is not None:
+        found.append(_skipped(skipped))
     if (measured := result.meta.get("lab")) is not None:
         found += lab.findings(measured)
     if summary["veth"] is not None:
@@ -68,6 +70,25 @@ def _partial(summary: dict[str, Any]) -> Finding:
         "Every figure and plot is about the part that ran."
     )
     return Finding("Partial run", text.share(share), words, "warning")
+
+
+def _skipped(skipped: dict[str, Any]) -> Finding:
+    """What was not simulated by packets, and how sure it is."""
+    spans = len(skipped["spans"])
+    words = (
+        f"of the run, {text.duration(skipped['time_s'])} in {text.plural(spans, 'span')}, was skipped: what "
+        "was steady went on as it was measured to. With 95 % confidence its goodput is off by at most "
+        f"{text.share(skipped['goodput_error'])}, mean queues by {text.share(skipped['queue_error'])}, marks "
+        f"and CNPs by {text.share(skipped['signal_error'])}, what single queue pairs got by "
+        f"{text.share(skipped['qp_error'])}."
+    )
+    if skipped["contradicted"]:
+        words += (
+            f" Packets after it contradicted {text.count(skipped['contradicted'])} of them: these began to "
+            "change before their end, and their errors are larger than that."
+        )
+    tone = "warning" if skipped["contradicted"] else "plain"
+    return Finding("Skipped", text.share(skipped["share"]), words, tone)
 
 
 def _faults(summary: dict[str, Any]) -> list[Finding]:

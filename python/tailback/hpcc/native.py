@@ -48,7 +48,13 @@ def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[st
         raise InputError(inputs.config.file, "expected flows of at most 2^31 B, as RDMA WRITEs have")
     return {
         "name": inputs.name,
-        "run": {"seed": 1, "clock_ppm": 0.0, "duration": span_ps(inputs)[1] - first * PS},
+        "run": {
+            "seed": 1,
+            "clock_ppm": 0.0,
+            "duration": span_ps(inputs)[1] - first * PS,
+            "skip": "never",
+            "skip_error": 0.01,
+        },
         "hosts": [{"name": name[host], "nic": kinds.index(rates[host])} for host in hosts],
         "nics": [_nic(inputs, code_points) for _ in kinds],
         "switches": [{"name": name[node], "model": i} for i, node in enumerate(topology.switches)],

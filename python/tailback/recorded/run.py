@@ -89,6 +89,11 @@ class Recorded:
         self.cpu_s = cpu_s
         self.outputs = dict(outputs or {})
 
+    @property
+    def skipped(self) -> list[dict[str, Any]]:
+        """Spans that were not simulated by packets, as the engine tells of them."""
+        return list(self.meta.get("skipped", []))
+
     @classmethod
     def from_recording(
         cls: type[Run],
@@ -248,8 +253,11 @@ class Recorded:
 
     @property
     def hops_per_cpu_s(self) -> float:
-        """Packet-hops per CPU-second: one hop is one transmission of a packet over a link."""
-        return float(self.meta["packet_hops"]) / self.cpu_s if self.cpu_s > 0 else float("nan")
+        """Packet-hops per CPU-second: one hop is one transmission of a packet over a link. What was skipped
+        counts for nothing.
+        """
+        hops = self.meta["packet_hops"] - sum(span["packet_hops"] for span in self.skipped)
+        return float(hops) / self.cpu_s if self.cpu_s > 0 else float("nan")
 
 
 class _SetupInMemory(ScenarioSetup):

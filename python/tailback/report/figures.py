@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tailback import text
-from tailback.recorded.bins import Array
+from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
 
 Json = dict[str, Any]
@@ -22,6 +22,7 @@ Json = dict[str, Any]
 BLUE, VERMILLION, GREEN, ORANGE, SKY, PINK = "#0072B2", "#D55E00", "#009E73", "#B87B00", "#56B4E9", "#CC79A7"
 PALE_BLUE, MID_BLUE, PALE_VERMILLION = "#dce9f3", "#b3d0e5", "#f9e7db"
 INK, MUTED, GREY, FAINT = "#1c2127", "#5b6570", "#b4bcc6", "#a9b2bb"
+SKIPPED = "#fbf3dc"
 GRID, BAND, PAPER = "#e7eaee", "#f3f4f6", "#ffffff"
 
 PLOT_HEIGHT = 260
@@ -193,6 +194,25 @@ def level(value: float, color: str, dash: str = "dash", layer: str = "between") 
     }
 
 
+def skipped_spans(view: View) -> list[Json]:
+    """A pale band over each span that was skipped: its values are those that were measured before."""
+    length_ps = view.unit[1] * PS_PER_S
+    return [
+        {
+            "type": "rect",
+            "x0": span["from_ps"] / length_ps,
+            "x1": span["to_ps"] / length_ps,
+            "y0": 0,
+            "y1": 1,
+            "yref": "paper",
+            "layer": "below",
+            "line": {"width": 0},
+            "fillcolor": SKIPPED,
+        }
+        for span in view.result.skipped
+    ]
+
+
 def axes(x_title: str, y_title: str, **more: Any) -> Json:
     """The look of any plot. `more` goes over it field by field."""
     axis: Json = {
@@ -227,6 +247,8 @@ def layout(view: View, y_title: str, y_range: tuple[float, float] | None, **more
     """The look of a time plot. `more` goes over it field by field; `yaxis` is merged."""
     unit, length = view.unit
     yaxis = more.pop("yaxis", {})
+    if view.result.skipped:
+        more["shapes"] = [*skipped_spans(view), *more.get("shapes", [])]
     look = axes(f"Time ({unit})", y_title, **more)
     look["xaxis"] |= {"range": [0, view.end_s / length], "nticks": 8}
     look["yaxis"] |= {"rangemode": "tozero", **({} if y_range is None else {"range": list(y_range)}), **yaxis}

@@ -38,6 +38,19 @@ class Run(Declared):
         le=1000.0,
         allow_inf_nan=False,
     )
+    skip: Literal["never", "steady"] = setting(
+        "never",
+        "What is not simulated packet by packet. never: all is. steady: where rates and queues have been steady for a while, and nothing starts, ends, is dropped or paused, the run goes on as they were measured to be, in steps that are checked by packets after each.",
+        "assumption: who wants an estimate asks for it",
+    )
+    skip_error: float = setting(
+        0.01,
+        "Largest error of goodput that `skip: steady` may state (half of a 95 % confidence interval, relative to the goodput); twice as much of the mean queue, and as much of the completion time of a message.",
+        "assumption: what a plot can show; clocks and drawn starts change more",
+        ge=0.0001,
+        le=0.1,
+        allow_inf_nan=False,
+    )
 
 
 class BridgeCore(Declared):

@@ -30,7 +30,7 @@ def summarise(result: Recorded) -> dict[str, Any]:
     `steady_since_s` is where the goodput and fairness figures begin: the convergence time, or 0 when the run
     never became steady (then they are about the whole run).
     """
-    left_out = () if result.meta.get("jobs") else OF_RANKS
+    left_out = {*(() if result.meta.get("jobs") else OF_RANKS), *(() if result.skipped else ("skipped",))}
     return {name: section(result, name) for name in SECTIONS if name not in left_out}
 
 
@@ -88,10 +88,41 @@ SECTIONS: dict[str, Callable[[Recorded], Any]] = {
     "packets": lambda result: result.meta["packets"],
     "packet_hops": lambda result: result.meta["packet_hops"],
     "conservation": lambda result: result.meta["conservation"],
+    "skipped": lambda result: _skipped(result),
 }
 """What each section is, in the order of summary.json."""
+SKIP_ERRORS = ("goodput_error", "queue_error", "signal_error", "qp_error")
 OF_RANKS = ("training_jobs", "collectives")
 """Sections of runs with ranks whose messages wait for each other, and of no others."""
+
+
+def _skipped(result: Recorded) -> dict[str, Any] | None:
+    """How much of the run was not simulated by packets, where, and how sure it is: the largest errors that
+    any span states, each half of a 95 % confidence interval of what it stands for, as a share of that.
+    """
+    spans = [
+        {
+            "from_s": span["from_ps"] / PS_PER_S,
+            "to_s": span["to_ps"] / PS_PER_S,
+            "observed_s": span["observed_ps"] / PS_PER_S,
+            "check": span["check"],
+            **{name: number(span[name]) for name in SKIP_ERRORS},
+            "goodput_off": span["goodput_off"],
+            "queue_off": span["queue_off"],
+        }
+        for span in result.skipped
+    ]
+    if not spans:
+        return None
+    time_s = sum(span["to_s"] - span["from_s"] for span in spans)
+    return {
+        "time_s": time_s,
+        "share": time_s / result.bins.end_s,
+        "packet_hops": sum(span["packet_hops"] for span in result.skipped),
+        "contradicted": sum(span["check"] == "contradicted" for span in spans),
+        **{name: max(span[name] for span in spans) for name in SKIP_ERRORS},
+        "spans": spans,
+    }
 
 
 def _goodput(result: Recorded, since: measures.Since) -> dict[str, Any]:

@@ -51,6 +51,13 @@ impl Pacer {
         Pacer { flow: congestion.flow(), next_at: Time::ZERO, waits_by: 0.0, burst }
     }
 
+    /// As if `packets` more had been sent.
+    pub(super) fn skip(&mut self, packets: u64) {
+        if let Some(burst) = &mut self.burst {
+            burst.next_sequence += packets;
+        }
+    }
+
     /// When the rate lets the next data packet leave.
     #[inline]
     pub fn next_at(&self) -> Time {

@@ -96,6 +96,14 @@ impl SendingHalf {
         self
     }
 
+    /// As if `packets` more had been sent and acknowledged, of `posted` more, and so many `bytes`: what is in flight is so much
+    /// further on.
+    pub fn skip(&mut self, packets: u64, posted: u64, bytes: u64) {
+        self.requester.skip(packets, posted);
+        self.pacer.skip(packets);
+        self.told_bytes += bytes;
+    }
+
     /// Where it stands when it may send from `by` on.
     #[inline]
     pub fn standing(&self, messages: &impl Messages, by: Time) -> Standing {

@@ -112,6 +112,12 @@ impl Fifo {
         Some(index)
     }
 
+    /// The packet behind one that stands in it.
+    pub fn after<Packet: Linked>(&self, arena: &Arena<Packet>, index: u32) -> Option<u32> {
+        let next = arena[index].next();
+        (index != self.tail && next != NONE).then_some(next)
+    }
+
     /// Its packets, first to last.
     pub fn iter<'a, Packet: Linked>(&self, arena: &'a Arena<Packet>) -> impl Iterator<Item = &'a Packet> {
         let mut next = self.head;

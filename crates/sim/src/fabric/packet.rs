@@ -132,6 +132,11 @@ impl Packet {
         self.detail.0
     }
 
+    /// It has another PSN.
+    pub fn renumber(&mut self, psn: u32) {
+        self.detail = Detail::psn(psn);
+    }
+
     /// Message bytes that data or a TCP segment carries.
     #[inline]
     pub fn payload_bytes(&self) -> u32 {

@@ -136,6 +136,7 @@ impl Fabric {
     pub(super) fn end_pause(&mut self, lane: usize, ended: Option<(Time, Time)>) -> Option<usize> {
         let (from, to) = ended?;
         let (port, class) = port_and_class(lane);
+        let (from, to) = (self.run.skips.told(from), self.run.skips.told(to));
         self.pause_logs.entry(lane).or_default().add(from, to);
         if self.watch_resume(lane) {
             return None; // what comes is dropped, paused or not
@@ -148,7 +149,8 @@ impl Fabric {
     pub fn close_pauses(&mut self) {
         for lane in 0..self.pauses.len() {
             if let Some(since) = self.pauses[lane].paused_since() {
-                self.pause_logs.entry(lane).or_default().add(since, self.run.now);
+                let (since, to) = (self.run.skips.told(since), self.run.simulated());
+                self.pause_logs.entry(lane).or_default().add(since, to);
             }
         }
     }

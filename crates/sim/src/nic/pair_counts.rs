@@ -47,6 +47,14 @@ impl PairCounts {
         self.add(pair as Pair, 1);
     }
 
+    /// The same so many times.
+    pub fn note_many(&mut self, signal: EndSignal, from: u16, to: u16, count: u64) {
+        let pair = (signal as usize * self.hosts + from as usize) * self.hosts + to as usize;
+        if count > 0 {
+            self.add(pair as Pair, count.min(u32::MAX as u64) as u32);
+        }
+    }
+
     #[inline]
     fn add(&mut self, pair: Pair, more: u32) {
         if let Some(count) = self.counts.get_mut(pair as usize) {

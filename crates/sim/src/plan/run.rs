@@ -4,6 +4,19 @@ use tailback_proto::units::Time;
 
 use super::traffic::ENDS;
 
+/// From a hundredth of a percent to ten percent.
+const MOST_ERROR: std::ops::RangeInclusive<f64> = 1e-4..=0.1;
+
+tailback_proto::choice! {
+    /// What of a run is skipped.
+    pub enum Skip {
+        /// Nothing.
+        Never = "never",
+        /// What is steady, within an error.
+        Steady = "steady",
+    }
+}
+
 tailback_proto::parameters! {
     /// How long, and with which random numbers.
     pub struct RunParameters {
@@ -16,5 +29,13 @@ tailback_proto::parameters! {
         /// above. 0: all clocks are exact.
         clock_ppm: f64 = 100.0, in 0.0..=1000.0,
             source "IEEE 802.3: clocks within 100 ppm; assumption: all within are equally likely";
+        /// What is not simulated packet by packet. never: all is. steady: where rates and queues have been steady for a while,
+        /// and nothing starts, ends, is dropped or paused, the run goes on as they were measured to be, in steps that are
+        /// checked by packets after each.
+        skip: Skip = Skip::Never, of Skip::ALL, source "assumption: who wants an estimate asks for it";
+        /// Largest error of goodput that `skip: steady` may state (half of a 95 % confidence interval, relative to the goodput); twice
+        /// as much of the mean queue, and as much of the completion time of a message.
+        skip_error: f64 = 0.01, in MOST_ERROR,
+            source "assumption: what a plot can show; clocks and drawn starts change more";
     }
 }

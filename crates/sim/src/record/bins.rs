@@ -62,6 +62,29 @@ impl Bins {
         &mut self.values[values]
     }
 
+    /// The values of the bin that was closed last.
+    pub fn last(&self) -> &[f64] {
+        &self.values[self.values.len() - self.kinds.len()..]
+    }
+
+    /// The same.
+    pub fn last_mut(&mut self) -> &mut [f64] {
+        let first = self.values.len() - self.kinds.len();
+        &mut self.values[first..]
+    }
+
+    /// The last time up to `limit` at which a bin will end.
+    pub fn last_end(&self, limit: Time) -> Time {
+        let Bins { start, length, count, most, merge_by_two, .. } = *self;
+        let mut bins = Bins { start, length, count, most, merge_by_two, ..Bins::default() };
+        while bins.next() <= limit {
+            let end = bins.next();
+            bins.close(end);
+            bins.merge_if_full();
+        }
+        bins.start
+    }
+
     /// Bins that are closed.
     pub fn count(&self) -> usize {
         self.count

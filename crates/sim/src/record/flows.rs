@@ -31,7 +31,8 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
     let (s, r) = (&world.nics.send_qps[qp], &world.nics.recv_qps[qp]);
     let writer = &world.nics.writers[s.writer as usize];
     let ended = matches!(s.state, QpState::Done | QpState::Error);
-    let end = if ended { s.end } else { world.fabric.run.now };
+    let told = |at| world.fabric.run.skips.told(at);
+    let (start, end) = (told(s.start), if ended { told(s.end) } else { world.fabric.run.simulated() });
     let error = (s.state == QpState::Error).then(|| {
         format!(
             "transport retry counter exceeded: no progress past packet {} for {}",
@@ -57,17 +58,17 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         dst: plan.hosts[s.dst as usize].name.clone(),
         qp: writer.number_of(qp as u32),
         priority: s.class,
-        start_ps: (s.state != QpState::Waiting).then_some(s.start.0),
-        end_ps: ended.then_some(s.end.0),
+        start_ps: (s.state != QpState::Waiting).then_some(start.0),
+        end_ps: ended.then_some(end.0),
         state: s.state.text(),
         error,
         message_bytes: Some(writer.writes.message_bytes),
         messages_posted: s.messages_posted,
         messages_completed: s.half.requester.acknowledged() / writer.writes.packets_per_message,
         bytes_delivered: r.bytes_delivered,
-        fct_ps: (single.is_some() && s.state == QpState::Done).then(|| (s.end - s.start).0),
+        fct_ps: (single.is_some() && s.state == QpState::Done).then(|| (end - start).0),
         ideal_fct_ps: single.map(|message| world.nics.ideal_fct[message].0),
-        goodput_bps: bits_per_second(counted, end.saturating_sub(s.start)),
+        goodput_bps: bits_per_second(counted, end.saturating_sub(start)),
         packets_sent: s.packets_sent,
         packets_retransmitted: s.packets_retransmitted,
         packet_seq_err: s.packet_seq_err,
@@ -79,8 +80,8 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         np_ecn_marked_roce_packets: r.np_ecn_marked_roce_packets,
         rate_bps: Some(super::queue_pairs::rate(world, qp)),
         // The last wait may reach past the end.
-        min_rate_wait_ps: waits.map(|waits| waits.waited.0 - waits.to.saturating_sub(end).0),
-        min_rate_span_ps: waits.map(|waits| (waits.from.0, waits.to.min(end).0)),
+        min_rate_wait_ps: waits.map(|waits| waits.waited.0 - told(waits.to).saturating_sub(end).0),
+        min_rate_span_ps: waits.map(|waits| (told(waits.from).0, told(waits.to).min(end).0)),
         ..Flow::default()
     }
 }

@@ -115,7 +115,7 @@ impl Items {
 
     /// Adds up what has been delivered until now.
     pub fn update(&mut self, world: &World) {
-        while self.waiting.last().is_some_and(|&(start, ..)| start <= world.fabric.run.now) {
+        while self.waiting.last().is_some_and(|&(start, ..)| start <= world.fabric.run.simulated()) {
             self.running.extend(self.waiting.pop().map(|(_, qp, place)| (qp, place)));
         }
         let known = self.done.iter().zip(&self.elsewhere).map(|(done, elsewhere)| done + elsewhere);

@@ -50,7 +50,7 @@ pub(super) fn meta(
     Meta {
         name: plan.name.clone(),
         seed: plan.run.seed,
-        end_ps: world.fabric.run.now.0,
+        end_ps: world.fabric.run.simulated().0,
         complete,
         bin_ps: series.bin.0,
         recorded: series.detail,
@@ -76,6 +76,7 @@ pub(super) fn meta(
         latency: latency(plan, world),
         bridge_cores: super::bridges::cores(plan, world),
         jobs: Vec::new(),
+        skipped: Vec::new(),
     }
 }
 

@@ -25,6 +25,7 @@ mod reference;
 pub(crate) mod series;
 mod settings;
 pub(crate) mod signals;
+mod skipping;
 mod tcp;
 mod told;
 mod veth;
@@ -35,7 +36,7 @@ pub use columns::{Column, Read, COLUMNS};
 pub use entity::{Entity, KINDS};
 pub use recording::{
     BridgeCore, Conservation, CoreShares, Counter, Cpu, DataPackets, Drop, Fault, Flow, Latency, Meta, Pause,
-    Pings, Queue, Recording, Sender, Series, Storm, Teardown, Veth, VethEnd,
+    Pings, Queue, Recording, Sender, Series, Skipped, Storm, Teardown, Veth, VethEnd,
 };
 pub use reference::{reference, Reference};
 pub(crate) use series::Recorder;

@@ -102,6 +102,11 @@ impl<W> Readings<W> {
         self.columns.len()
     }
 
+    /// Of each column: the kind of its entity, its metric, and how it is read.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, &str, Kind)> {
+        self.columns.iter().map(|one| (self.entities[one.entity as usize].kind, &*one.metric, one.kind))
+    }
+
     /// All is added: bins begin at `start`, the first of this length; `most`: bins that there may be.
     pub fn begin(&mut self, start: Time, first_bin: Time, most: usize) {
         self.before = vec![0; self.columns.len()];
@@ -113,10 +118,10 @@ impl<W> Readings<W> {
         self.columns.iter().map(|column| column.kind).collect()
     }
 
-    /// Closes the bin that ends now.
-    pub fn close_bin(&mut self, world: &mut W, now: Time, items: Option<&Items>) {
-        let mut bin = Bin { now, span: self.bins.span(now), items, world };
-        let (mut before, mut values) = (&mut self.before[..], self.bins.close(now));
+    /// Closes the bin that ends now, by the clock of the world, and by that of the bins: they differ by what was skipped.
+    pub fn close_bin(&mut self, world: &mut W, (now, end): (Time, Time), items: Option<&Items>) {
+        let mut bin = Bin { now, span: self.bins.span(end), items, world };
+        let (mut before, mut values) = (&mut self.before[..], self.bins.close(end));
         for reader in &self.readers {
             (reader.read)(&mut bin, reader.at, before, values);
             (before, values) = (&mut before[reader.columns..], &mut values[reader.columns..]);

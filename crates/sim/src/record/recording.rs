@@ -172,6 +172,44 @@ pub struct Meta {
     /// Ranks whose messages wait for messages. What has none does not mention them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobRecord>,
+    /// Spans that were skipped. What skipped none does not mention them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<Skipped>,
+}
+
+/// A span that was skipped.
+#[derive(Clone, Debug, Serialize)]
+pub struct Skipped {
+    /// When it began.
+    pub from_ps: u64,
+    /// When it ended.
+    pub to_ps: u64,
+    /// How long a sample it goes by.
+    pub observed_ps: u64,
+    /// Packets put on a link meanwhile, of any kind.
+    pub packet_hops: u64,
+    /// Half of a 95 % confidence interval: of goodput at the receiver where it is largest, relative to that.
+    pub goodput_error: f64,
+    /// The same of the mean length of egress queues.
+    pub queue_error: f64,
+    /// The same of CNPs and marks of the whole run.
+    pub signal_error: f64,
+    /// The same of single queue pairs, as the root of their mean square.
+    pub qp_error: f64,
+    /// What the packets after it said of what it took for granted: `none` (nothing did), `confirmed`, `contradicted`.
+    pub check: &'static str,
+    /// How far these were from it, relative, of goodput and queues where they differ most; null unless it is confirmed.
+    pub goodput_off: Option<f64>,
+    /// See `goodput_off`.
+    pub queue_off: Option<f64>,
+}
+
+impl Skipped {
+    /// The packets after it are so far from what it took for granted; none: they contradict it.
+    pub fn check(&mut self, off: Option<(f64, f64)>) {
+        self.check = if off.is_some() { "confirmed" } else { "contradicted" };
+        (self.goodput_off, self.queue_off) = off.unzip();
+    }
 }
 
 /// A latency test: half of the round trips that it measured, as perftest reports them.

@@ -110,14 +110,19 @@ impl Recorder {
         Recorder { detail: self.detail, chosen: self.chosen, read, items: None, pairs }
     }
 
-    /// When the bin that is open ends.
-    pub fn next_sample(&self) -> Time {
-        self.read.bins.next()
+    /// When the bin that is open ends, by a clock that stood still for so long.
+    pub fn next_sample(&self, skipped: Time) -> Time {
+        self.read.bins.next() - skipped
     }
 
     /// Closes the bin that ends now.
     pub fn sample(&mut self, world: &mut World) {
-        self.close_bin(world);
+        self.close_bin(world, world.fabric.run.simulated());
+        self.merge_if_full();
+    }
+
+    /// Makes room for another bin, if none is left.
+    pub(crate) fn merge_if_full(&mut self) {
         if let Some(factor) = self.read.bins.merge_if_full() {
             self.pairs.merge(factor);
         }
@@ -125,23 +130,26 @@ impl Recorder {
 
     /// Closes the last bin, which may be shorter and so is never merged.
     pub fn close(&mut self, world: &mut World) {
-        if self.read.bins.span(world.fabric.run.now) > Time::ZERO {
-            self.close_bin(world);
+        let end = world.fabric.run.simulated();
+        if self.read.bins.span(end) > Time::ZERO {
+            self.close_bin(world, end);
         }
     }
 
-    fn close_bin(&mut self, world: &mut World) {
-        let now = world.fabric.run.now;
+    /// Closes the bin that is open at a simulated time. How long it was.
+    pub(crate) fn close_bin(&mut self, world: &mut World, end: Time) -> Time {
+        let (now, span) = (world.fabric.run.now, self.read.bins.span(end));
         if let Some(items) = &mut self.items {
             items.update(world);
         }
         self.pairs.close_bin(self.read.bins.count(), &mut world.nics.pair_counts);
-        self.read.close_bin(world, now, self.items.as_ref());
+        self.read.close_bin(world, (now, end), self.items.as_ref());
+        span
     }
 
     /// Gives out what was recorded. Queues that stayed empty are left out of the series.
     pub fn into_series(self, plan: &Plan, world: &World) -> (Series, Signals) {
-        let now = world.fabric.run.now;
+        let now = world.fabric.run.simulated();
         let by_pair = world.nics.pair_counts.is_kept();
         let mut signals = Signals::default();
         let detail = self.detail.text(self.chosen);

@@ -222,7 +222,7 @@ impl Simulation {
         self.recorder.join(recorders, &self.plan, &self.world);
         self.world.fabric.end_cut();
         if let Some(windows) = &mut self.windows {
-            windows.of_whole(&self.world, self.recorder.next_sample());
+            windows.of_whole(&self.world, self.recorder.next_sample(Time::ZERO));
         }
     }
 
@@ -293,7 +293,7 @@ impl Part<'_> {
                 return Stop::Paused;
             }
             let next = of_all(|told| &told.next).min().unwrap_or(u64::MAX);
-            let sample = self.recorder.next_sample();
+            let sample = self.recorder.next_sample(Time::ZERO);
             let last = self.windows.end_of(Time(next)).min(sample).min(end);
             if of_all(|told| &told.lasts).max().unwrap_or(0) < last.0 {
                 return Stop::Ending;

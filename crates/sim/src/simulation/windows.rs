@@ -65,10 +65,8 @@ pub(super) fn node_of(world: &World, event: Event) -> Option<usize> {
 }
 
 impl Simulation {
-    /// Decides whether nodes take turns, and gives each its events. `external`: there are controllers that are not built in,
-    /// which may see the order of what happens at different nodes.
-    pub(super) fn begin_windows(&mut self, external: bool) {
-        self.external = external;
+    /// Decides whether nodes take turns, and gives each its events.
+    pub(super) fn begin_windows(&mut self) {
         if self.world.fabric.ports.len() >= TURNS_FROM {
             if let Ok(length) = self.window_length() {
                 self.take_turns(length);
@@ -89,6 +87,9 @@ impl Simulation {
         }
         if self.capture.is_some() {
             return Err("it is captured".into());
+        }
+        if self.skipping.is_some() {
+            return Err("it has run.skip".into());
         }
         window(&self.plan)
     }

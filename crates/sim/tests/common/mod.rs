@@ -31,7 +31,13 @@ pub fn ecn(rate_bps: Option<u64>, k_bytes: u64) -> EcnPlan {
 pub fn star(hosts: usize) -> Plan {
     Plan {
         name: "test".into(),
-        run: RunParameters { duration: Time(5 * MS), seed: 1, clock_ppm: 0.0 },
+        run: RunParameters {
+            duration: Time(5 * MS),
+            seed: 1,
+            clock_ppm: 0.0,
+            skip: tailback_sim::plan::Skip::Never,
+            skip_error: 0.01,
+        },
         hosts: (0..hosts).map(|i| HostPlan { name: format!("h{i}"), nic: 0, congestion: 0 }).collect(),
         nics: vec![NicPlan {
             mtu: Bytes(1024),

@@ -150,6 +150,19 @@ impl Requester {
         self.posted
     }
 
+    /// As if `packets` more had been sent and acknowledged, of `posted` more: what is in flight is so much further on. Not where it
+    /// repeats selectively.
+    pub fn skip(&mut self, packets: u64, posted: u64) {
+        debug_assert!(self.board.is_none() && self.sent + packets <= self.posted + posted);
+        for at in [&mut self.una, &mut self.next, &mut self.sent, &mut self.asked] {
+            *at += packets;
+        }
+        self.posted += posted;
+        if self.window_end != u64::MAX {
+            self.window_end += packets;
+        }
+    }
+
     /// Whether the retries are exhausted, or the responder refused a request.
     pub fn is_failed(&self) -> bool {
         self.failed

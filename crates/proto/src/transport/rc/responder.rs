@@ -52,6 +52,12 @@ impl Responder {
         self.expected
     }
 
+    /// As if `packets` more had been received. Not where it repeats selectively.
+    pub fn skip(&mut self, packets: u64) {
+        debug_assert!(self.ahead.is_none());
+        self.expected += packets;
+    }
+
     /// PSN that an ACK carries: the last packet received in order. `None` before the first.
     pub fn ack_psn(&self) -> Option<u32> {
         self.expected.checked_sub(1).map(wire_psn)

@@ -190,7 +190,7 @@ impl HpccSimulation {
     /// Ends a bin; and the run, once every flow is done and nothing but its end is still to come.
     fn on_sample(&mut self) {
         let now = Time(self.world.now);
-        self.read.close_bin(&mut self.world, now, None);
+        self.read.close_bin(&mut self.world, (now, now), None);
         self.read.bins.merge_if_full();
         self.world.done = self.world.is_at_rest();
         self.world.schedule(self.read.bins.next().0, Event::Sample, 0);

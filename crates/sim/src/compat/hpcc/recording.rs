@@ -103,7 +103,7 @@ pub(super) fn recording(
     }
     let (now, end) = (Time(world.now), Time(world.now - origin));
     if read.bins.span(now) > Time::ZERO {
-        read.close_bin(world, now, None);
+        read.close_bin(world, (now, now), None);
     }
     let mut signals = Signals::default();
     let series = read.into_series(detail.text(false), |signal, entity, kind, values, bin| {
@@ -145,6 +145,7 @@ pub(super) fn recording(
         cpu: Vec::new(),
         veth: None,
         jobs: Vec::new(),
+        skipped: Vec::new(),
         latency: Vec::new(),
         bridge_cores: Vec::new(),
     };

@@ -1,0 +1,218 @@
+//! Whether what was seen is steady, how fast everything goes then, and how sure that is.
+//!
+//! Source: the method of batch means (Law and Kelton, "Simulation Modeling and Analysis", section 9.5): a run's latter half is cut into
+//! batches; the spread of their means gives the confidence interval of the whole. Queue pairs to one receiver are taken for members of one
+//! population as far as their batches cannot tell them apart (Efron and Morris, "Stein's estimation rule and its
+//! competitors", 1973).
+
+use std::collections::BTreeMap;
+
+use super::observed::{Observed, Window};
+use crate::world::World;
+
+/// Batches of a sample.
+const BATCHES: usize = 8;
+/// Student's t for 95 % on both sides and 7 degrees of freedom.
+const T_OF_BATCHES: f64 = 2.365;
+/// Windows that are waited for: the latter half of them is the sample.
+pub(super) const FEWEST_WINDOWS: usize = 16;
+/// Errors of queues and of signals may be larger than those of goodput by these factors.
+const QUEUES: f64 = 2.0;
+const SIGNALS: f64 = 20.0;
+/// A receiver that gets less of all packets than this says nothing of the run.
+const SMALL_SHARE: f64 = 0.01;
+/// A queue that is shorter than this, in bytes, is as good as empty: a packet of the largest MTU. Errors of what is shorter than four of them are
+/// relative to these four.
+const SHORT_QUEUE: f64 = 4096.0;
+const SMALL_QUEUE: f64 = 4.0 * SHORT_QUEUE;
+
+/// What a steady run does from now on.
+#[derive(Debug)]
+pub(super) struct Estimate {
+    /// Its windows together.
+    pub sample: Window,
+    /// By queue pair: packets in a picosecond, and its relative error (half of a 95 % confidence interval).
+    pub rates: Vec<(f64, f64)>,
+    /// The largest of receivers that matter, of queues that matter, and the mean square of queue pairs; relative.
+    pub goodput_error: f64,
+    pub queue_error: f64,
+    /// Of CNPs and of marks.
+    pub signal_error: f64,
+    pub qp_error: f64,
+    /// By receiver that matters: packets in a picosecond, and how far a window of a batch's length may be off.
+    pub of_receivers: Vec<(usize, f64, f64)>,
+    /// By column of a queue that matters: its mean length in bytes, and the same.
+    pub of_queues: Vec<(usize, f64, f64)>,
+}
+
+/// Of batches: their mean, half of its confidence interval, and their standard deviation.
+fn of_batches(batches: &[f64]) -> (f64, f64, f64) {
+    let count = batches.len() as f64;
+    let mean = batches.iter().sum::<f64>() / count;
+    let variance = batches.iter().map(|batch| (batch - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    (mean, T_OF_BATCHES * (variance / count).sqrt(), variance.sqrt())
+}
+
+/// How much the latter half of batches is above the former.
+fn drift(batches: &[f64]) -> f64 {
+    let (former, latter) = batches.split_at(batches.len() / 2);
+    mean(latter) - mean(former)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// A quantity in batches, those of the sample after half as many.
+struct Quantity {
+    mean: f64,
+    deviation: f64,
+    /// Half of the confidence interval of the mean, relative.
+    error: f64,
+}
+
+/// A quantity, if its mean is known to such a relative error, and is what it was before. Errors of less than `least` are relative to that.
+fn steady(batches: &[f64], least: f64, error: f64) -> Option<Quantity> {
+    let (before, sample) = batches.split_at(batches.len() - BATCHES);
+    let (found, half, deviation) = of_batches(sample);
+    let changes = (found - mean(before)).abs().max(drift(sample).abs());
+    let of = found.max(least);
+    (half <= error * of && changes <= 2.0 * error * of).then(|| Quantity {
+        mean: found,
+        deviation,
+        error: half / of,
+    })
+}
+
+/// Batches of what was seen: the latter half are the sample, of as many windows each, and half as many lie before it. None: it is too short.
+fn batches(observed: &Observed) -> Option<Vec<Window>> {
+    let seen = &observed.windows;
+    let each = seen.len() / 2 / BATCHES;
+    let windows = each * (BATCHES + BATCHES / 2);
+    (seen.len() >= FEWEST_WINDOWS).then(|| {
+        seen[seen.len() - windows..].chunks(each).map(|windows| observed.together(windows)).collect()
+    })
+}
+
+/// What is to be expected, if what was seen is steady. `queues`: columns of the mean lengths of egress queues. `error`: the largest that
+/// may be stated of goodput; see [`QUEUES`] and [`SIGNALS`].
+pub(super) fn judge(observed: &Observed, world: &World, queues: &[usize], error: f64) -> Option<Estimate> {
+    let batches = batches(observed)?;
+    if batches.iter().any(|batch| batch.counts.disturbances() > 0) {
+        return None;
+    }
+    let in_sample = &batches[BATCHES / 2..];
+    let sample = observed.together(in_sample);
+    let qps = world.nics.send_qps.len();
+    // By queue pair and batch: packets in a picosecond.
+    let rate = |batch: &Window, qp| batch.counts.of_qp(qp).packets as f64 / batch.span.0 as f64;
+    let mut receivers: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
+    let mut populations: BTreeMap<(u16, u8, u8), Vec<usize>> = BTreeMap::new();
+    let mut signals = [vec![0.0; batches.len()], vec![0.0; batches.len()]];
+    for (qp, s) in world.nics.send_qps.iter().enumerate() {
+        if sample.counts.of_qp(qp).packets == 0 {
+            continue;
+        }
+        let of_receiver = receivers.entry(s.dst).or_insert_with(|| vec![0.0; batches.len()]);
+        for (at, batch) in batches.iter().enumerate() {
+            let span = batch.span.0 as f64;
+            let counts = batch.counts.of_qp(qp);
+            of_receiver[at] += rate(batch, qp);
+            signals[0][at] += counts.cnps as f64 / span;
+            signals[1][at] += counts.marks as f64 / span;
+        }
+        populations.entry((s.dst, s.class, s.congestion)).or_default().push(qp);
+    }
+    let whole: f64 = receivers.values().map(|batches| mean(batches)).sum();
+    let (mut goodput_error, mut of_receivers) = (0.0f64, Vec::new());
+    for (receiver, batches) in receivers {
+        if mean(&batches) > SMALL_SHARE * whole {
+            let goodput = steady(&batches, 0.0, error)?;
+            goodput_error = goodput_error.max(goodput.error);
+            of_receivers.push((receiver as usize, goodput.mean, goodput.deviation));
+        }
+    }
+    let mut signal_error = 0.0f64;
+    for of_signal in signals.iter().filter(|batches| batches.iter().any(|signals| *signals > 0.0)) {
+        signal_error = signal_error.max(steady(of_signal, 0.0, SIGNALS * error)?.error);
+    }
+    let (mut queue_error, mut of_queues) = (0.0f64, Vec::new());
+    for &column in queues.iter().filter(|&&column| sample.gauges[column] > SHORT_QUEUE) {
+        let lengths: Vec<f64> = batches.iter().map(|batch| batch.gauges[column]).collect();
+        let length = steady(&lengths, SMALL_QUEUE, QUEUES * error)?;
+        queue_error = queue_error.max(length.error);
+        of_queues.push((column, length.mean, length.deviation));
+    }
+    let mut rates = vec![(0.0, 0.0); qps];
+    for members in populations.values() {
+        let rates_of = |&qp: &usize| -> Vec<f64> { in_sample.iter().map(|batch| rate(batch, qp)).collect() };
+        estimate(members, rates_of, &mut rates);
+    }
+    let running = rates.iter().filter(|(rate, _)| *rate > 0.0);
+    let (count, squares) =
+        running.fold((0, 0.0), |(count, sum), (_, error)| (count + 1, sum + error * error));
+    let qp_error = (squares / f64::from(count.max(1))).sqrt();
+    Some(Estimate {
+        sample,
+        rates,
+        goodput_error,
+        queue_error,
+        signal_error,
+        qp_error,
+        of_receivers,
+        of_queues,
+    })
+}
+
+/// Rates of queue pairs of one population, and their errors. What of their differences is chance is taken out, so that their sum stays.
+fn estimate(members: &[usize], rates_of: impl Fn(&usize) -> Vec<f64>, rates: &mut [(f64, f64)]) {
+    let count = members.len() as f64;
+    let of_members: Vec<(f64, f64)> = members
+        .iter()
+        .map(|qp| {
+            let batches = rates_of(qp);
+            let (mean, half, _) = of_batches(&batches);
+            // By batches, and by halves, which see what is slower than a batch.
+            (mean, (half / T_OF_BATCHES).powi(2).max(drift(&batches).powi(2) / 4.0))
+        })
+        .collect();
+    let mean = of_members.iter().map(|(mean, _)| mean).sum::<f64>() / count;
+    let noise = of_members.iter().map(|(_, variance)| variance).sum::<f64>() / count;
+    let squares: f64 = of_members.iter().map(|(own, _)| (own - mean).powi(2)).sum();
+    // With two there is nothing to learn of the population.
+    let of_their_own = if members.len() > 2 {
+        (1.0 - noise * (count - 1.0) / squares.max(f64::MIN_POSITIVE)).max(0.0)
+    } else {
+        1.0
+    };
+    for (&qp, (own, _)) in members.iter().zip(&of_members) {
+        let rate = mean + of_their_own * (own - mean);
+        let variance = of_their_own * noise + noise / count;
+        rates[qp] = (rate, T_OF_BATCHES * variance.sqrt() / rate.max(f64::MIN_POSITIVE));
+    }
+}
+
+/// How far windows since a step are from what it took for granted: relative, of goodput and of queues. None: they contradict it.
+pub(super) fn compare(
+    expected: &Estimate,
+    since: &Window,
+    packets_to: impl Fn(usize) -> f64,
+    batches: f64,
+    error: f64,
+) -> Option<(f64, f64)> {
+    // The mean of so many batches, against that of the sample.
+    let chance = 3.0 * (1.0 / batches + 1.0 / BATCHES as f64).sqrt();
+    let judge = |found: f64, mean: f64, deviation: f64, least: f64, error: f64| {
+        let (off, of) = ((found - mean).abs(), mean.max(least));
+        (off <= (chance * deviation).max(2.0 * error * of)).then_some(off / of)
+    };
+    let mut off = (0.0f64, 0.0f64);
+    for &(receiver, mean, deviation) in &expected.of_receivers {
+        let found = packets_to(receiver) / since.span.0 as f64;
+        off.0 = off.0.max(judge(found, mean, deviation, 0.0, error)?);
+    }
+    for &(column, mean, deviation) in &expected.of_queues {
+        off.1 = off.1.max(judge(since.gauges[column], mean, deviation, SMALL_QUEUE, QUEUES * error)?);
+    }
+    (since.counts.disturbances() == 0).then_some(off)
+}

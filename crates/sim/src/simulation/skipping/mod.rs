@@ -1,0 +1,291 @@
+//! Skipping what is steady.
+//!
+//! While the run goes on by packets, windows of it are looked at ([`observed`]). Where nothing began or ended, nothing was lost or
+//! paused, and goodput and queues are known well enough ([`judged`]), time is skipped ([`step`]): first eight times as much as was
+//! looked at, and twice as much with each step that packets after it confirm. Before the next time of the plan, and before a message
+//! can end, it goes on by packets.
+//!
+//! Leaves out: what only a longer look would see, such as a slow beat of clocks. A check sees it when it comes, and what was skipped
+//! before that stays as it was taken for.
+
+mod judged;
+mod observed;
+mod step;
+
+use tailback_proto::units::Time;
+
+use self::judged::{compare, judge, Estimate, FEWEST_WINDOWS};
+use self::observed::Observed;
+use self::step::{go_on, lasts, Rounded, Series, Told};
+use super::{Progress, Simulation};
+use crate::engine::EventQueue;
+use crate::event::Event;
+use crate::plan::{PlanError, Skip};
+use crate::record::Skipped;
+use crate::world::World;
+
+/// The first step, in lengths of the sample.
+const FIRST_STEP: f64 = 8.0;
+/// The shortest step that is worth it, in the same.
+const SHORTEST_STEP: f64 = 0.5;
+/// Windows between two looks, and after a step before the next.
+const WINDOWS_OF_LOOK: usize = 4;
+/// What goes by packets before something of the plan, and before a message ends: a part of the sample's length.
+const BEFORE: f64 = 0.25;
+
+/// What is known of a run that may skip.
+#[derive(Debug)]
+pub(super) struct Skipping {
+    /// The largest that may be stated, of goodput.
+    error: f64,
+    /// Columns of the recorder with the mean lengths of egress queues.
+    queues: Vec<usize>,
+    /// When something begins or ends by the plan, the last one first.
+    of_plan: Vec<Time>,
+    observed: Observed,
+    /// Queue pairs that are not done.
+    active: usize,
+    rounded: Rounded,
+    /// The next step, in lengths of the sample.
+    next_step: f64,
+    /// What the last step took for granted, and has yet to be compared.
+    expected: Option<Estimate>,
+    /// By queue pair: how much too early or late it may be by what was skipped.
+    off: Vec<f64>,
+    steps: Vec<Skipped>,
+}
+
+/// Whether an event is set for a time by the plan.
+fn is_of_plan(event: Event) -> bool {
+    matches!(event, Event::WriterStart(_) | Event::WriterStop(_) | Event::FlowStart(_) | Event::LinkChange(_))
+}
+
+impl Simulation {
+    /// Gets ready to skip, if the plan says so.
+    ///
+    /// # Errors
+    /// A run with something that cannot be skipped.
+    pub(super) fn begin_skipping(&mut self) -> Result<(), PlanError> {
+        if self.plan.run.skip == Skip::Never {
+            return Ok(());
+        }
+        let refused = self.external.then_some("controllers of its own");
+        let telemetry = self.world.fabric.telemetry.hops
+            && self.world.nics.send_qps.iter().any(|s| s.half.uses.telemetry);
+        let refused = refused.or(telemetry.then_some("a controller that reads the counters of switches"));
+        if let Some(what) = refused {
+            return Err(self.plan.not_skipped(what));
+        }
+        let of_plan = self.reschedule(Time::ZERO);
+        let qps = self.world.nics.send_qps.len();
+        self.skipping = Some(Box::new(Skipping {
+            error: self.plan.run.skip_error,
+            queues: self.recorder.mean_lengths(),
+            of_plan,
+            observed: Observed::new(self.recorder.largest(), &self.world),
+            active: self.world.fabric.run.active_flows,
+            rounded: Rounded::of(qps),
+            next_step: FIRST_STEP,
+            expected: None,
+            off: vec![0.0; qps],
+            steps: Vec::new(),
+        }));
+        Ok(())
+    }
+
+    /// What was skipped.
+    pub(super) fn skipped(&mut self) -> Vec<Skipped> {
+        self.skipping.take().map_or(Vec::new(), |skipping| skipping.steps)
+    }
+
+    /// Puts all events anew, those of the plan and the next sample by so much earlier. When those of the plan are, the last one first.
+    fn reschedule(&mut self, by: Time) -> Vec<Time> {
+        let run = &mut self.world.fabric.run;
+        let ports = self.world.fabric.ports.len();
+        let mut queue = std::mem::replace(&mut run.events, EventQueue::for_ports(ports));
+        let mut of_plan = Vec::new();
+        while let Some((place, code)) = queue.take() {
+            let event = Event::decode(code);
+            if is_of_plan(event) {
+                of_plan.push(place.time());
+                run.schedule(place.time() - by, event);
+            } else if event == Event::Sample {
+                run.schedule(self.recorder.next_sample(run.skips.total), event);
+            } else {
+                run.schedule_at(place, code);
+            }
+        }
+        of_plan.reverse();
+        of_plan
+    }
+
+    /// Executes `max_events` events, or all that are left, and skips what may be.
+    pub(super) fn run_skipping(&mut self, max_events: u64) -> Progress {
+        let last = self.events + max_events;
+        while self.events < last && !self.world.fabric.run.finished {
+            let end = self.plan.run.duration - self.world.fabric.run.skips.total;
+            let run = &mut self.world.fabric.run;
+            match run.events.pop() {
+                Some((time, code)) if time <= end => {
+                    self.events += 1;
+                    run.now = time;
+                    let event = Event::decode(code);
+                    if event == Event::Sample {
+                        self.sample_and_skip();
+                        continue;
+                    }
+                    self.dispatch(event);
+                    let Some(skipping) = &mut self.skipping else { continue };
+                    if is_of_plan(event) || self.world.fabric.run.active_flows != skipping.active {
+                        skipping.disturbed(&self.world);
+                    }
+                }
+                _ => {
+                    run.now = end;
+                    run.finished = true;
+                }
+            }
+        }
+        self.progress()
+    }
+
+    /// A bin ends, and perhaps what follows is skipped.
+    fn sample_and_skip(&mut self) {
+        let end = self.world.fabric.run.simulated();
+        let span = self.recorder.close_bin(&mut self.world, end);
+        let Some(mut skipping) = self.skipping.take() else { return };
+        let looks = skipping.observed.add_bin(&self.world, span, self.recorder.last_bin());
+        self.recorder.merge_if_full();
+        if looks && skipping.observed.since_step.is_multiple_of(WINDOWS_OF_LOOK) {
+            if let Some(estimate) = skipping.look(&self.world) {
+                self.step(&mut skipping, estimate);
+            }
+        }
+        self.skipping = Some(skipping);
+        let world = &mut self.world;
+        let next = self.recorder.next_sample(world.fabric.run.skips.total);
+        world.fabric.run.schedule(next, Event::Sample);
+        world.fabric.run.finished |= world.deadlocks.look(&world.fabric);
+    }
+
+    /// Skips as much as may be.
+    fn step(&mut self, skipping: &mut Skipping, estimate: Estimate) {
+        let from = self.world.fabric.run.simulated();
+        let longest = skipping.longest(&self.world, &estimate, self.plan.run.duration);
+        let to = self.recorder.end_of_bins(from + Time(longest.max(0.0) as u64));
+        let length = to - from;
+        if (length.0 as f64) < SHORTEST_STEP * estimate.sample.span.0 as f64 {
+            return;
+        }
+        let world = &mut self.world;
+        let hops = world.packet_hops();
+        let before = Series::of(world);
+        let told = go_on(world, &estimate, length, &mut skipping.rounded);
+        let after = Series::of(world);
+        let mut log = Log { told, done: 0 };
+        self.recorder.skip_to(world, to, &estimate.sample.gauges, |world, at| {
+            let way = ((at - from).0, length.0);
+            before.bring(world, &after, way);
+            log.bring(world, way);
+        });
+        for (off, (_, error)) in skipping.off.iter_mut().zip(&estimate.rates) {
+            *off += error * length.0 as f64;
+        }
+        skipping.steps.push(Skipped {
+            from_ps: from.0,
+            to_ps: to.0,
+            observed_ps: estimate.sample.span.0,
+            packet_hops: world.packet_hops() - hops,
+            goodput_error: estimate.goodput_error,
+            queue_error: estimate.queue_error,
+            signal_error: estimate.signal_error,
+            qp_error: estimate.qp_error,
+            check: "none",
+            goodput_off: None,
+            queue_off: None,
+        });
+        world.fabric.run.skips.add(world.fabric.run.now, length);
+        skipping.observed.stepped(world);
+        skipping.expected = Some(estimate);
+        skipping.next_step *= 2.0;
+        self.reschedule(length);
+    }
+}
+
+/// What is told in pairs, and the share of it that was.
+struct Log {
+    told: Told,
+    done: u64,
+}
+
+impl Log {
+    fn bring(&mut self, world: &mut World, (share, of): (u64, u64)) {
+        for &(signal, from, to, total) in &self.told {
+            let until = |share: u64| (total as u128 * share as u128 / of as u128) as u64;
+            world.nics.pair_counts.note_many(signal, from, to, until(share) - until(self.done));
+        }
+        self.done = share;
+    }
+}
+
+impl Skipping {
+    /// Something began or ended.
+    fn disturbed(&mut self, world: &World) {
+        self.active = world.fabric.run.active_flows;
+        let simulated = world.fabric.run.simulated();
+        while self.of_plan.last().is_some_and(|next| *next <= simulated) {
+            self.of_plan.pop();
+        }
+        self.forget(world);
+    }
+
+    fn forget(&mut self, world: &World) {
+        self.observed.forget(world);
+        self.expected = None;
+        self.next_step = FIRST_STEP;
+    }
+
+    /// What is to be expected from now on, if it is known well enough, and the last step was right.
+    fn look(&mut self, world: &World) -> Option<Estimate> {
+        if let Some(expected) = self.expected.take() {
+            let windows = &self.observed.windows;
+            let since = self.observed.together(&windows[windows.len() - self.observed.since_step..]);
+            let batches = since.span.0 as f64 * 8.0 / expected.sample.span.0 as f64;
+            let packets_to = |receiver: usize| {
+                let to = world.nics.send_qps.iter().enumerate().filter(|(_, s)| s.dst as usize == receiver);
+                to.map(|(qp, _)| since.counts.of_qp(qp).packets as f64).sum()
+            };
+            let found = compare(&expected, &since, packets_to, batches, self.error);
+            if let Some(step) = self.steps.last_mut() {
+                step.check(found);
+            }
+            if found.is_none() {
+                self.forget(world);
+                return None;
+            }
+        }
+        if self.observed.windows.len() < FEWEST_WINDOWS {
+            return None;
+        }
+        judge(&self.observed, world, &self.queues, self.error)
+    }
+
+    /// How long the next step may be, ps.
+    fn longest(&self, world: &World, estimate: &Estimate, duration: Time) -> f64 {
+        let now = world.fabric.run.simulated();
+        let sample = estimate.sample.span.0 as f64;
+        let next = self.of_plan.last().map_or(duration, |next| duration.min(*next));
+        let mut longest = (self.next_step * sample).min((next - now).0 as f64 - BEFORE * sample);
+        for (qp, &(rate, error)) in estimate.rates.iter().enumerate() {
+            if rate <= 0.0 {
+                continue;
+            }
+            let Some((left, most)) = lasts(&world.nics, qp, rate) else { continue };
+            longest = longest.min(most).min(left * (1.0 - error) - BEFORE * sample);
+            // Its completion time may be off by so much in all.
+            let takes = (now - world.fabric.run.skips.told(world.nics.send_qps[qp].start)).0 as f64 + left;
+            longest = longest.min((self.error * takes - self.off[qp]) / error.max(1e-9));
+        }
+        longest
+    }
+}
