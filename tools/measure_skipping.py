@@ -22,6 +22,8 @@ LEAVES: dict[str, Any] = {
     "link": {"rate": "100Gbps", "delay": "500ns"},
     "fabric": {"rate": "400Gbps", "delay": "1us"},
 }
+SMALL_QUEUE = 16384.0
+"""Bytes: errors of shorter queues are relative to this, as they are stated."""
 PACED = {"dcqcn": {"profile": "sigcomm15", "rpg_max_rate": 30000}}
 
 
@@ -128,9 +130,9 @@ def queue(result: Result) -> float:
     return max(float(statistics.fmean(length)) for length in lengths)
 
 
-def off(found: float, expected: float) -> float:
-    """How far a figure is off, as a share."""
-    return abs(found / expected - 1) if expected else 0.0
+def off(found: float, expected: float, least: float = 0.0) -> float:
+    """How far a figure is off, as a share of what it should be, or of `least`."""
+    return abs(found - expected) / max(expected, least) if expected else 0.0
 
 
 def measure(case: str) -> str:
@@ -169,7 +171,7 @@ def measure(case: str) -> str:
                 "contradicted": skipped["contradicted"],
                 "times": cpu[0] / cpu[1],
                 "goodput": off(*goodputs),
-                "queue": off(queue(fast), queue(whole)),
+                "queue": off(queue(fast), queue(whole), SMALL_QUEUE),
                 "cnps": off(*cnps),
                 "qp": statistics.fmean(one * one for one in qps) ** 0.5,
                 "end": max(done, default=0.0),

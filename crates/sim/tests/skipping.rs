@@ -72,7 +72,7 @@ fn paced_writers_go_on_as_they_were() {
 #[test]
 fn series_and_counters_agree() {
     let mut plan = incast(4);
-    plan.run.duration = Time(400 * MS);
+    plan.run.duration = Time(600 * MS);
     plan.record.max_bins = 500;
     let fast = run(skipping(&plan));
     assert!(skipped_ps(&fast) > 0);
@@ -148,6 +148,7 @@ fn pauses_and_losses_are_not_skipped() {
     plan.links[0].loss = 1e-4;
     assert_eq!(skipped_ps(&run(skipping(&plan))), 0);
     let mut plan = incast(8);
+    plan.writers.iter_mut().for_each(|writer| writer.depth = 4096);
     plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
     plan.run.duration = Time(20 * MS);
     let fast = run(skipping(&plan));

@@ -41,7 +41,7 @@ impl OverTime {
     /// the maximum.
     pub fn take_mean(&mut self, (now, span): (Time, Time), length: u64) -> f64 {
         self.held(now, length);
-        std::mem::take(&mut self.integral) as f64 / ticks_between(now - span, now).max(1) as f64
+        std::mem::take(&mut self.integral) as f64 / ticks_between(now.saturating_sub(span), now).max(1) as f64
     }
 
     /// At the end of a run, where it is so long and these packets wait in it: what is wrong.

@@ -39,6 +39,8 @@ pub(super) struct Estimate {
     /// Of CNPs and of marks.
     pub signal_error: f64,
     pub qp_error: f64,
+    /// Nothing is marked, and no controller hears ACKs.
+    pub is_calm: bool,
     /// By receiver that matters: packets in a picosecond, and how far a window of a batch's length may be off.
     pub of_receivers: Vec<(usize, f64, f64)>,
     /// By column of a queue that matters: its mean length in bytes, and the same.
@@ -148,6 +150,8 @@ pub(super) fn judge(observed: &Observed, world: &World, queues: &[usize], error:
         let rates_of = |&qp: &usize| -> Vec<f64> { in_sample.iter().map(|batch| rate(batch, qp)).collect() };
         estimate(members, rates_of, &mut rates);
     }
+    let hears_acks = world.nics.send_qps.iter().any(|s| s.half.uses.acks);
+    let is_calm = !hears_acks && signals.iter().flatten().all(|signals| *signals == 0.0);
     let running = rates.iter().filter(|(rate, _)| *rate > 0.0);
     let (count, squares) =
         running.fold((0, 0.0), |(count, sum), (_, error)| (count + 1, sum + error * error));
@@ -159,6 +163,7 @@ pub(super) fn judge(observed: &Observed, world: &World, queues: &[usize], error:
         queue_error,
         signal_error,
         qp_error,
+        is_calm,
         of_receivers,
         of_queues,
     })

@@ -1,7 +1,7 @@
 //! Skipping what is steady.
 //!
 //! While the run goes on by packets, windows of it are looked at ([`observed`]). Where nothing began or ended, nothing was lost or
-//! paused, and goodput and queues are known well enough ([`judged`]), time is skipped ([`step`]): first eight times as much as was
+//! paused, and goodput and queues are known well enough ([`judged`]), time is skipped ([`step`]): first a few times as much as was
 //! looked at, and twice as much with each step that packets after it confirm. Before the next time of the plan, and before a message
 //! can end, it goes on by packets.
 //!
@@ -24,8 +24,11 @@ use crate::plan::{PlanError, Skip};
 use crate::record::Skipped;
 use crate::world::World;
 
-/// The first step, in lengths of the sample.
-const FIRST_STEP: f64 = 8.0;
+/// Who controls rates may take long to come to rest. A span of the plan goes by packets for this part of it before anything is
+/// skipped, where there are marks or controllers that hear ACKs, and where there are none.
+const FIRST_PART: [f64; 2] = [1.0 / 32.0, 1.0 / 256.0];
+/// The first step, in lengths of the sample, in the same order.
+const FIRST_STEP: [f64; 2] = [2.0, 8.0];
 /// The shortest step that is worth it, in the same.
 const SHORTEST_STEP: f64 = 0.5;
 /// Windows between two looks, and after a step before the next.
@@ -46,7 +49,7 @@ pub(super) struct Skipping {
     /// Queue pairs that are not done.
     active: usize,
     rounded: Rounded,
-    /// The next step, in lengths of the sample.
+    /// The next step, in lengths of the first.
     next_step: f64,
     /// What the last step took for granted, and has yet to be compared.
     expected: Option<Estimate>,
@@ -70,8 +73,7 @@ impl Simulation {
             return Ok(());
         }
         let refused = self.external.then_some("controllers of its own");
-        let telemetry = self.world.fabric.telemetry.hops
-            && self.world.nics.send_qps.iter().any(|s| s.half.uses.telemetry);
+        let telemetry = self.world.nics.send_qps.iter().any(|s| s.half.uses.telemetry || s.half.uses.hop_count);
         let refused = refused.or(telemetry.then_some("a controller that reads the counters of switches"));
         if let Some(what) = refused {
             return Err(self.plan.not_skipped(what));
@@ -85,7 +87,7 @@ impl Simulation {
             observed: Observed::new(self.recorder.largest(), &self.world),
             active: self.world.fabric.run.active_flows,
             rounded: Rounded::of(qps),
-            next_step: FIRST_STEP,
+            next_step: 1.0,
             expected: None,
             off: vec![0.0; qps],
             steps: Vec::new(),
@@ -157,7 +159,7 @@ impl Simulation {
         let looks = skipping.observed.add_bin(&self.world, span, self.recorder.last_bin());
         self.recorder.merge_if_full();
         if looks && skipping.observed.since_step.is_multiple_of(WINDOWS_OF_LOOK) {
-            if let Some(estimate) = skipping.look(&self.world) {
+            if let Some(estimate) = skipping.look(&self.world, self.plan.run.duration) {
                 self.step(&mut skipping, estimate);
             }
         }
@@ -242,11 +244,11 @@ impl Skipping {
     fn forget(&mut self, world: &World) {
         self.observed.forget(world);
         self.expected = None;
-        self.next_step = FIRST_STEP;
+        self.next_step = 1.0;
     }
 
     /// What is to be expected from now on, if it is known well enough, and the last step was right.
-    fn look(&mut self, world: &World) -> Option<Estimate> {
+    fn look(&mut self, world: &World, duration: Time) -> Option<Estimate> {
         if let Some(expected) = self.expected.take() {
             let windows = &self.observed.windows;
             let since = self.observed.together(&windows[windows.len() - self.observed.since_step..]);
@@ -267,15 +269,24 @@ impl Skipping {
         if self.observed.windows.len() < FEWEST_WINDOWS {
             return None;
         }
-        judge(&self.observed, world, &self.queues, self.error)
+        let estimate = judge(&self.observed, world, &self.queues, self.error)?;
+        let seen: Time = self.observed.windows.iter().fold(Time::ZERO, |seen, window| seen + window.span);
+        let rest = self.next(duration) - world.fabric.run.simulated();
+        let is_calm = usize::from(estimate.is_calm);
+        ((seen.0 as f64) >= FIRST_PART[is_calm] * (seen + rest).0 as f64).then_some(estimate)
+    }
+
+    /// The next time of the plan.
+    fn next(&self, duration: Time) -> Time {
+        self.of_plan.last().map_or(duration, |next| duration.min(*next))
     }
 
     /// How long the next step may be, ps.
     fn longest(&self, world: &World, estimate: &Estimate, duration: Time) -> f64 {
         let now = world.fabric.run.simulated();
         let sample = estimate.sample.span.0 as f64;
-        let next = self.of_plan.last().map_or(duration, |next| duration.min(*next));
-        let mut longest = (self.next_step * sample).min((next - now).0 as f64 - BEFORE * sample);
+        let step = FIRST_STEP[usize::from(estimate.is_calm)] * self.next_step * sample;
+        let mut longest = step.min((self.next(duration) - now).0 as f64 - BEFORE * sample);
         for (qp, &(rate, error)) in estimate.rates.iter().enumerate() {
             if rate <= 0.0 {
                 continue;

@@ -105,8 +105,7 @@ pub(super) fn go_on(world: &mut World, estimate: &Estimate, length: Time, rounde
     for (qp, s) in world.nics.send_qps.iter().enumerate() {
         got[s.dst as usize] += counts.of_qp(qp).packets;
     }
-    for qp in 0..world.nics.send_qps.len() {
-        let rate = estimate.rates[qp].0;
+    for (qp, &(rate, _)) in estimate.rates.iter().enumerate() {
         if rate <= 0.0 || world.nics.send_qps[qp].state != QpState::Running {
             continue;
         }
