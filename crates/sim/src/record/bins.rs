@@ -64,13 +64,12 @@ impl Bins {
 
     /// The values of the bin that was closed last.
     pub fn last(&self) -> &[f64] {
-        &self.values[self.values.len() - self.kinds.len()..]
+        &self.values[(self.count - 1) * self.kinds.len()..self.count * self.kinds.len()]
     }
 
     /// The same.
     pub fn last_mut(&mut self) -> &mut [f64] {
-        let first = self.values.len() - self.kinds.len();
-        &mut self.values[first..]
+        &mut self.values[(self.count - 1) * self.kinds.len()..self.count * self.kinds.len()]
     }
 
     /// The last time up to `limit` at which a bin will end.

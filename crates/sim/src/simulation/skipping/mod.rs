@@ -73,7 +73,7 @@ impl Simulation {
             return Ok(());
         }
         let refused = self.external.then_some("controllers of its own");
-        let telemetry = self.world.nics.send_qps.iter().any(|s| s.half.uses.telemetry || s.half.uses.hop_count);
+        let telemetry = self.world.nics.send_qps.iter().any(|s| s.half.uses.telemetry);
         let refused = refused.or(telemetry.then_some("a controller that reads the counters of switches"));
         if let Some(what) = refused {
             return Err(self.plan.not_skipped(what));
