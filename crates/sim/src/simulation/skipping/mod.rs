@@ -48,6 +48,8 @@ pub(super) struct Skipping {
     observed: Observed,
     /// Queue pairs that are not done.
     active: usize,
+    /// Something began or ended in the bin that is open.
+    is_disturbed: bool,
     rounded: Rounded,
     /// The next step, in lengths of the first.
     next_step: f64,
@@ -86,6 +88,7 @@ impl Simulation {
             of_plan,
             observed: Observed::new(self.recorder.largest(), &self.world),
             active: self.world.fabric.run.active_flows,
+            is_disturbed: false,
             rounded: Rounded::of(qps),
             next_step: 1.0,
             expected: None,
@@ -156,7 +159,13 @@ impl Simulation {
         let end = self.world.fabric.run.simulated();
         let span = self.recorder.close_bin(&mut self.world, end);
         let Some(mut skipping) = self.skipping.take() else { return };
-        let looks = skipping.observed.add_bin(&self.world, span, self.recorder.last_bin());
+        // Once a bin, however much begins and ends in it.
+        let looks = if std::mem::take(&mut skipping.is_disturbed) {
+            skipping.forget(&self.world);
+            false
+        } else {
+            skipping.observed.add_bin(&self.world, span, self.recorder.last_bin())
+        };
         self.recorder.merge_if_full();
         if looks && skipping.observed.since_step.is_multiple_of(WINDOWS_OF_LOOK) {
             if let Some(estimate) = skipping.look(&self.world, self.plan.run.duration) {
@@ -238,7 +247,7 @@ impl Skipping {
         while self.of_plan.last().is_some_and(|next| *next <= simulated) {
             self.of_plan.pop();
         }
-        self.forget(world);
+        self.is_disturbed = true;
     }
 
     fn forget(&mut self, world: &World) {
