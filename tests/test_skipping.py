@@ -68,7 +68,7 @@ def test_findings_explain_and_report_say_so(skipped: Recorded, folder: Path) -> 
     (finding,) = [finding for finding in findings(skipped) if finding.what == "Skipped"]
     assert finding.figure.endswith(" %")
     assert "went on as it was measured to" in finding.words
-    assert "of the run were skipped" in page_of(skipped).sure
+    assert "of the run was skipped" in page_of(skipped).sure
     plot = throughput(skipped).figures[0]
     bands = [shape for shape in plot.layout["shapes"] if shape["type"] == "rect"]
     assert len(bands) == len(skipped.skipped)

@@ -35,7 +35,7 @@ def page_of(result: Recorded, verdict: Verdict | None = None) -> Page:
         )
         found = replace(
             found,
-            sure=f"{found.sure} {text.share(share)} of the run were skipped: figures there are those before.",
+            sure=f"{found.sure} {text.share(share)} of the run was skipped: there, figures are estimates.",
         )
     if result.meta.get("lab") is None:
         return found

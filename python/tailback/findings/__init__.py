@@ -76,11 +76,11 @@ def _skipped(skipped: dict[str, Any]) -> Finding:
     """What was not simulated by packets, and how sure it is."""
     spans = len(skipped["spans"])
     words = (
-        f"of the run, {text.duration(skipped['time_s'])} in {text.plural(spans, 'span')}, was skipped: what "
-        "was steady went on as it was measured to. With 95 % confidence its goodput is off by at most "
-        f"{text.share(skipped['goodput_error'])}, mean queues by {text.share(skipped['queue_error'])}, marks "
-        f"and CNPs by {text.share(skipped['signal_error'])}, what single queue pairs got by "
-        f"{text.share(skipped['qp_error'])}."
+        f"of the run, {text.duration(skipped['time_s'])} in {text.plural(spans, 'span')} (pale in plots), "
+        "was skipped: what was steady went on as it was measured to. With 95 % confidence its goodput is off "
+        f"by at most {text.share(skipped['goodput_error'])}, mean queues by "
+        f"{text.share(skipped['queue_error'])}, marks and CNPs by {text.share(skipped['signal_error'])}, "
+        f"what single queue pairs got by {text.share(skipped['qp_error'])}."
     )
     if skipped["contradicted"]:
         words += (

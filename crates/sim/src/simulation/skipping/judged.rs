@@ -69,7 +69,7 @@ fn mean(values: &[f64]) -> f64 {
 struct Quantity {
     mean: f64,
     deviation: f64,
-    /// Half of the confidence interval of the mean, relative.
+    /// Half of the confidence interval of the mean, or of what was seen to change, whichever is more; relative.
     error: f64,
 }
 
@@ -82,7 +82,7 @@ fn steady(batches: &[f64], least: f64, error: f64) -> Option<Quantity> {
     (half <= error * of && changes <= 2.0 * error * of).then(|| Quantity {
         mean: found,
         deviation,
-        error: half / of,
+        error: half.max(changes / 2.0) / of,
     })
 }
 

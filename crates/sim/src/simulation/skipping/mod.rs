@@ -86,7 +86,7 @@ impl Simulation {
             error: self.plan.run.skip_error,
             queues: self.recorder.mean_lengths(),
             of_plan,
-            observed: Observed::new(self.recorder.largest(), &self.world),
+            observed: Observed::new(self.recorder.largest()),
             active: self.world.fabric.run.active_flows,
             is_disturbed: false,
             rounded: Rounded::of(qps),
@@ -161,7 +161,7 @@ impl Simulation {
         let Some(mut skipping) = self.skipping.take() else { return };
         // Once a bin, however much begins and ends in it.
         let looks = if std::mem::take(&mut skipping.is_disturbed) {
-            skipping.forget(&self.world);
+            skipping.forget();
             false
         } else {
             skipping.observed.add_bin(&self.world, span, self.recorder.last_bin())
@@ -250,8 +250,8 @@ impl Skipping {
         self.is_disturbed = true;
     }
 
-    fn forget(&mut self, world: &World) {
-        self.observed.forget(world);
+    fn forget(&mut self) {
+        self.observed.forget();
         self.expected = None;
         self.next_step = 1.0;
     }
@@ -271,7 +271,7 @@ impl Skipping {
                 step.check(found);
             }
             if found.is_none() {
-                self.forget(world);
+                self.forget();
                 return None;
             }
         }

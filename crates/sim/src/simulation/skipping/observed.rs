@@ -138,8 +138,9 @@ pub(super) struct Observed {
     is_largest: Vec<bool>,
     length: Time,
     pub windows: Vec<Window>,
-    /// Of the window that is open: the counters at its beginning, and what it has so far.
-    begun: Counts,
+    /// Of the window that is open: the counters at its beginning, and what it has so far. None until nothing has happened for as long as
+    /// a window: where messages begin and end all the time nothing is read.
+    begun: Option<Counts>,
     gauges: Vec<f64>,
     span: Time,
     /// Windows that were closed since the last step.
@@ -147,27 +148,26 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    pub fn new(is_largest: Vec<bool>, world: &World) -> Observed {
+    pub fn new(is_largest: Vec<bool>) -> Observed {
         let gauges = vec![0.0; is_largest.len()];
-        Observed {
-            is_largest,
-            length: FIRST_WINDOW,
-            begun: Counts::read(world),
-            gauges,
-            ..Observed::default()
-        }
+        Observed { is_largest, length: FIRST_WINDOW, gauges, ..Observed::default() }
     }
 
     /// Something happened: what was seen before says nothing.
-    pub fn forget(&mut self, world: &World) {
-        *self = Observed::new(std::mem::take(&mut self.is_largest), world);
+    pub fn forget(&mut self) {
+        *self = Observed::new(std::mem::take(&mut self.is_largest));
     }
 
     /// Time was skipped: counters have grown by what was not seen.
     pub fn stepped(&mut self, world: &World) {
-        self.begun = Counts::read(world);
+        self.begin_window(Counts::read(world));
+        self.since_step = 0;
+    }
+
+    fn begin_window(&mut self, now: Counts) {
+        self.begun = Some(now);
         self.gauges.fill(0.0);
-        (self.span, self.since_step) = (Time::ZERO, 0);
+        self.span = Time::ZERO;
     }
 
     /// A bin was closed. Whether a window was, too.
@@ -181,11 +181,13 @@ impl Observed {
             return false;
         }
         let now = Counts::read(world);
-        let counts = now.since(&self.begun);
+        let Some(begun) = &self.begun else {
+            self.begin_window(now);
+            return false;
+        };
+        let counts = now.since(begun);
         self.windows.push(Window { span: self.span, counts, gauges: self.gauges.clone() });
-        self.begun = now;
-        self.gauges.fill(0.0);
-        self.span = Time::ZERO;
+        self.begin_window(now);
         self.since_step += 1;
         if self.windows.len() == MOST_WINDOWS {
             let pairs = self.windows.chunks(2).map(|pair| Window::of(pair, &self.is_largest));
