@@ -64,7 +64,7 @@ def _view(data: Data) -> View:
     bin_s = data["bin_ps"] / PS_PER_S
     count = max(1, -(-data["duration_ps"] // data["bin_ps"]))
     bins = SimpleNamespace(count=count, bin_s=bin_s, width_s=np.full(count, bin_s), end_s=count * bin_s)
-    return View(cast("Recorded", SimpleNamespace(bins=bins)))
+    return View(cast("Recorded", SimpleNamespace(bins=bins, skipped=[])))
 
 
 def _rates(view: View, counts: list[int]) -> Array:
