@@ -129,7 +129,7 @@ impl TxRings {
         &self.rings
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, debug_assertions))]
     pub fn rings_mut(&mut self) -> &mut [TxRing] {
         &mut self.rings
     }
