@@ -47,7 +47,7 @@ class Run(Declared):
         0.01,
         "Largest error of goodput that `skip: steady` may state (half of a 95 % confidence interval, relative to the goodput); twice as much of the mean queue, and as much of the completion time of a message.",
         "assumption: what a plot can show; clocks and drawn starts change more",
-        ge=0.0001,
+        ge=0.001,
         le=0.1,
         allow_inf_nan=False,
     )

@@ -4,8 +4,8 @@ use tailback_proto::units::Time;
 
 use super::traffic::ENDS;
 
-/// From a hundredth of a percent to ten percent.
-const MOST_ERROR: std::ops::RangeInclusive<f64> = 1e-4..=0.1;
+/// From a tenth of a percent, which is the least that is ever stated, to ten percent.
+const MOST_ERROR: std::ops::RangeInclusive<f64> = 1e-3..=0.1;
 
 tailback_proto::choice! {
     /// What of a run is skipped.

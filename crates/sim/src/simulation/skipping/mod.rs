@@ -300,7 +300,7 @@ impl Skipping {
             if rate <= 0.0 {
                 continue;
             }
-            let Some((left, most)) = lasts(&world.nics, qp, rate) else { continue };
+            let Some((left, most)) = lasts(&world.nics, qp, rate, &self.rounded) else { continue };
             longest = longest.min(most).min(left * (1.0 - error) - BEFORE * sample);
             // Its completion time may be off by so much in all.
             let takes = (now - world.fabric.run.skips.told(world.nics.send_qps[qp].start)).0 as f64 + left;

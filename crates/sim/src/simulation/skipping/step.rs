@@ -36,12 +36,12 @@ impl Rounded {
     }
 }
 
-/// The nearest whole number, and what is left.
-fn whole(of: f64, left: &mut f64) -> u64 {
-    let exact = (of + *left).max(0.0);
-    let whole = exact.round();
-    *left = exact - whole;
-    whole as u64
+/// The nearest whole number up to `most`, and what is left for later steps.
+fn whole(of: f64, left: &mut f64, most: u64) -> u64 {
+    let exact = of + *left;
+    let whole = (exact.round().max(0.0) as u64).min(most);
+    *left = exact - whole as f64;
+    whole
 }
 
 /// How a queue pair goes on, and for how many packets at most.
@@ -79,18 +79,20 @@ fn advance(nics: &Nics, qp: usize, wanted: f64, left: &mut f64) -> (u64, u64) {
             *left = exact - packets as f64;
             (packets, packets)
         }
-        Way::Inside(most) => (whole(wanted, left).min(most), 0),
+        Way::Inside(most) => (whole(wanted, left, most), 0),
     }
 }
 
 /// How long a queue pair goes on at `rate` before it ends, and how long it can be skipped in one step, ps; none: it does not end.
-pub(super) fn lasts(nics: &Nics, qp: usize, rate: f64) -> Option<(f64, f64)> {
+pub(super) fn lasts(nics: &Nics, qp: usize, rate: f64, rounded: &Rounded) -> Option<(f64, f64)> {
     let s = &nics.send_qps[qp];
     let writer = &nics.writers[s.writer as usize];
     let messages = writer.messages?;
     let left = messages * writer.writes.packets_per_message - s.half.requester.sent();
     let (Way::Whole(_, most) | Way::Inside(most)) = way(nics, qp);
-    Some((left as f64 / rate, most as f64 / rate))
+    // What was rounded off takes no time any more.
+    let after = |packets: u64| (packets as f64 - rounded.packets[qp]) / rate;
+    Some((after(left), after(most)))
 }
 
 /// Everything goes on for `length`. What is told in pairs comes back.
@@ -115,9 +117,9 @@ pub(super) fn go_on(world: &mut World, estimate: &Estimate, length: Time, rounde
         let dst = world.nics.send_qps[qp].dst as usize;
         let acks = packets as f64 * counts.of_host(dst).acks as f64 / got[dst].max(1) as f64;
         let [left_acks, left_cnps, left_marks] = &mut rounded.rest[qp];
-        let acks = whole(acks, left_acks);
-        let cnps = whole(seen.cnps as f64 * times, left_cnps);
-        let marks = whole(seen.marks as f64 * times, left_marks);
+        let acks = whole(acks, left_acks, u64::MAX);
+        let cnps = whole(seen.cnps as f64 * times, left_cnps, u64::MAX);
+        let marks = whole(seen.marks as f64 * times, left_marks, u64::MAX);
         send(world, qp, (packets, posted), acks, cnps);
         let (s, r) = (&mut world.nics.send_qps[qp], &mut world.nics.recv_qps[qp]);
         r.np_ecn_marked_roce_packets += marks;
