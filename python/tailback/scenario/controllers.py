@@ -319,7 +319,7 @@ class Pint(Part):
     base: float = setting(
         1.05,
         "From one code of a digest to the next the load grows by this factor.",
-        "the HPCC authors' simulator: PINT_LOG_BASE; Ben Basat et al. (PINT), SIGCOMM 2020: (1 + 0.025)^2",
+        "the HPCC authors' simulator: PINT_LOG_BASE",
         ge=1.0002,
         le=2.0,
         allow_inf_nan=False,
@@ -327,7 +327,7 @@ class Pint(Part):
     probability: float = setting(
         1.0,
         "Share of the packets that carry a digest.",
-        "the HPCC authors' simulator: PINT_PROB; Ben Basat et al. (PINT), SIGCOMM 2020 runs 1, 1/16 and 1/256",
+        "the HPCC authors' simulator: PINT_PROB",
         gt=0.0,
         le=1.0,
         allow_inf_nan=False,
@@ -335,7 +335,7 @@ class Pint(Part):
     telemetry: Annotated[int, SIZE.between("1B", maximum="2B")] = setting(
         SIZE.parse("1B"),
         "What a digest adds to each data packet and each ACK.",
-        "Ben Basat et al. (PINT), SIGCOMM 2020: 8 bits",
+        "assumption: what the default base takes; the PINT authors' site says 2 B at most",
     )
 
 
