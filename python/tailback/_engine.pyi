@@ -20,6 +20,9 @@ def read_flow_list(data: bytes, is_host: Sequence[bool], zones: Sequence[Sequenc
 def rows_as_json(packed: bytes, between: str) -> str:
     """Rows as JSON has them, with a text between two."""
 
+__version__: str
+"""That of the package."""
+
 class ControllerError(Exception):
     """A controller in Python failed: one line, and the exception behind it as the cause."""
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
-try:
-    __version__ = metadata.version("tailback")
-except metadata.PackageNotFoundError:
-    __version__ = "unknown"
-    """Run from a source tree."""
+from tailback._engine import __version__ as __version__  # to read the metadata of the package takes longer
 
 
 @cache

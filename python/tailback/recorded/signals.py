@@ -108,13 +108,11 @@ class SignalLog:
     @cached_property
     def _counts(self) -> dict[tuple[str, str | None, str | None], int]:
         """By signal and both nodes: those of all ports of a large fabric are asked for one by one."""
-        names = ("signal", "from", "to", "count")
-        plain = (self._table.column(name).to_pylist() for name in names)
-        found: dict[tuple[str, str | None, str | None], int] = {}
-        for signal, begin, end, count in zip(*plain, strict=True):
-            key = signal, begin, end
-            found[key] = found.get(key, 0) + (count or 0)
-        return found
+        names = ["signal", "from", "to"]
+        grouped = self._table.group_by(names, use_threads=False).aggregate([("count", "sum")])
+        plain = (grouped.column(name).to_pylist() for name in names)
+        counts = grouped.column("count_sum").to_pylist()
+        return {key: count or 0 for key, count in zip(zip(*plain, strict=True), counts, strict=True)}
 
     def lasted_s(self, signal: str) -> float:
         """How long queues had a signal in the whole run, all added up."""
