@@ -161,6 +161,95 @@ def paused(folder: Path) -> dict[str, Any]:
     }
 
 
+SHARED = """
+name: shared
+run: {duration: 1s}
+topology: {kind: star, hosts: 5, link: {rate: 500Mbps, delay: 10us}}
+switch: {shared: 4MiB, ecn: {k_min: 20KB, k_max: 80KB, p_max: 0.1}}
+traffic:
+  - {kind: write, from: h0..h3, to: h4, message: 64KiB}
+"""
+LOSSY = """
+name: lossy
+run: {duration: 1s}
+topology: {kind: star, hosts: 2, link: {rate: 500Mbps, delay: 10us, loss: 0.001}}
+traffic:
+  - {kind: write, from: h0, to: h1, message: 64KiB}
+"""
+
+
+def on_one_clock(folder: Path, scenario: str, point: str, *ends: list[str]) -> dict[str, Any]:
+    """A congestion point that leads, and a process for each of `ends`. The last has the one that is written
+    to."""
+    from tailback.results import Result
+
+    file, given, clock = folder / "scenario.yaml", folder / "point.yaml", str(folder / "clock")
+    file.write_text(scenario)
+    given.write_text(point)
+    command = [*COMMAND, "point", "pa", "pb", str(given), "--clock", f"{clock}:{len(ends)}"]
+    command += ["--out", str(folder / "point"), "--json", "--quiet"]
+    leads = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    outs = [folder / f"out{number}" for number in range(len(ends))]
+    follow = [endpoint(file, out, *placed, "--clock", clock) for out, placed in zip(outs, ends, strict=True)]
+    for one in follow:
+        err = one.communicate(timeout=120)[1]
+        if one.returncode:
+            raise SystemExit(err)
+    leads.send_signal(signal.SIGINT)
+    told = json.loads(leads.communicate(timeout=60)[0])
+    results = [Result.load(out) for out in outs]
+    flows = results[-1].flows
+    return {
+        "goodput_bps": results[-1].summary["goodput"]["whole_run_bps"],
+        "jain": results[-1].summary["fairness"]["jain"],
+        "marked": sum(flows.column("np_ecn_marked_roce_packets").to_pylist()),
+        "cnps": sum(flows.column("np_cnp_sent").to_pylist()),
+        "queue_bytes": told["directions"][0]["queued_byte_ps"] / told["elapsed_ps"],
+        "dropped": told["directions"][0]["dropped_full"],
+        "lost": sum(one["dropped_loss"] for one in told["directions"]),
+        "retransmitted": sum(results[0].flows.column("packets_retransmitted").to_pylist()),
+        "wrong": sum(result.meta["live"]["wrong_messages"] for result in results),
+        "left": (folder / "clock").exists(),
+    }
+
+
+def shared(folder: Path) -> dict[str, Any]:
+    """Four into one: senders, receiver and congestion point are three processes."""
+    point = "rate: 500Mbps\ndelay: 10us\nbuffer: 4MB\necn: {k_min: 20KB, k_max: 80KB, p_max: 0.1}\n"
+    return on_one_clock(folder, SHARED, point, [f"h{number}=a0" for number in range(4)], ["h4=b0"])
+
+
+def lossy(folder: Path) -> dict[str, Any]:
+    """The point is the first of two links that lose; what the second loses, hosts do."""
+    return on_one_clock(
+        folder, LOSSY, "rate: 500Mbps\ndelay: 10us\nbuffer: 4MB\nloss: 0.001\n", ["h0=a0", "h1=b0"]
+    )
+
+
+def led_away(folder: Path) -> dict[str, Any]:
+    """The congestion point is killed while an end point goes by its clock; its file is used again."""
+    file, clock = folder / "scenario.yaml", folder / "clock"
+    file.write_text(SHARED.replace("1s", "60s"))
+    command = [*COMMAND, "point", "pa", "pb", "--clock", str(clock), "--out"]
+    leads = subprocess.Popen([*command, str(folder / "point")], stderr=subprocess.PIPE)
+    ended = endpoint(file, folder / "out", "h0=a0", "h4=b0", "--clock", str(clock))
+    before = received("pa")
+    while received("pa") < before + 20:
+        time.sleep(0.1)
+    leads.kill()
+    leads.communicate()
+    err = ended.communicate(timeout=60)[1]
+    left = clock.exists()
+    again = [*command, str(folder / "again"), "--duration", "10ms"]
+    return {
+        "status": ended.returncode,
+        "err": err,
+        "left": left,
+        "again": subprocess.run(again, capture_output=True, check=False).returncode,
+        "left_again": clock.exists(),
+    }
+
+
 def apart(folder: Path) -> dict[str, Any]:
     """Two processes with a host each."""
     scenario = folder / "two.yaml"
@@ -294,6 +383,9 @@ CASES = {
     "controlled": controlled,
     "drops": drops,
     "paused": paused,
+    "shared": shared,
+    "lossy": lossy,
+    "led_away": led_away,
     "apart": apart,
     "exchange": exchange,
     "hostile": hostile,

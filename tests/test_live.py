@@ -19,6 +19,7 @@ import pytest
 import tailback
 import yaml
 from commands import COMMAND
+from live_lab import LOSSY, SHARED
 from tailback import cli
 from tailback.results import Result
 from tailback.scenario import load
@@ -152,6 +153,45 @@ def test_a_congestion_point_that_pauses_hosts_loses_nothing() -> None:
     # How long depends on how far hosts that share cores come by themselves.
     assert min(result["paused_ps"]) > 0
     assert result["jain"] > 0.95
+
+
+@needs_namespaces
+def test_processes_on_one_clock_measure_what_the_simulation_does() -> None:
+    """However many share the cores: an incast through a congestion point, in three processes."""
+    seen, scenario = lab("shared"), yaml.safe_load(SHARED)
+    models = [tailback.run(scenario, seed=seed) for seed in range(1, 5)]
+    assert (seen["dropped"], seen["wrong"], seen["left"]) == (0, 0, False)
+    figures: dict[str, Callable[[Result], float]] = {
+        "goodput_bps": lambda run: run.summary["goodput"]["whole_run_bps"],
+        "jain": lambda run: run.summary["fairness"]["jain"],
+        "cnps": lambda run: sum(run.flows.column("np_cnp_sent").to_pylist()),
+        "marked": lambda run: sum(run.flows.column("np_ecn_marked_roce_packets").to_pylist()),
+        "queue_bytes": queue,
+    }
+    for name, figure in figures.items():
+        assert within_a_tenth(seen[name], [figure(run) for run in models]), name
+
+
+@needs_namespaces
+def test_losses_of_a_point_cost_processes_on_one_clock_what_they_cost_the_model() -> None:
+    seen, scenario = lab("lossy"), yaml.safe_load(LOSSY)
+    models = [tailback.run(scenario, seed=seed) for seed in range(1, 5)]
+    assert min(seen["lost"], seen["retransmitted"]) > 20
+    assert seen["wrong"] == 0
+    goodputs = [run.summary["goodput"]["whole_run_bps"] for run in models]
+    assert within_a_tenth(seen["goodput_bps"], goodputs)
+
+
+@needs_namespaces
+def test_who_leads_a_clock_and_is_killed_ends_who_follows_with_one_line() -> None:
+    result = lab("led_away")
+    assert result["status"] == 1
+    said = (
+        "tailback: the clock: the congestion point that led it has ended; what was measured until then is in "
+    )
+    assert result["err"].startswith(said), result["err"]
+    assert len(result["err"].splitlines()) == 1
+    assert (result["left"], result["again"], result["left_again"]) == (True, 0, False)
 
 
 @needs_namespaces

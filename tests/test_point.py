@@ -224,3 +224,12 @@ def test_what_the_kernels_point_has_not_is_one_line(
     assert said in err
     assert len(err.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_clock_for_nobody_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for given, said in [
+        (["--clock", "c:0"], "--clock: found 'c:0', expected FILE or FILE:N, N from 1 to 1000"),
+        (["--clock", "c", "--kernel"], "--clock: found --kernel, expected the program's own point"),
+    ]:
+        assert cli.main(["point", "a", "b", *given, "--out", str(tmp_path / "out")]) == 2
+        assert said in " ".join(capsys.readouterr().err.split())

@@ -226,6 +226,8 @@ class Point:
 
     def __init__(self, first: str, second: str, settings_json: str) -> None:
         """ValueError where the settings are none; OSError, with the interface as its file name."""
+    def lead(self, path: str, followers: int) -> None:
+        """Its clock becomes that of so many programs with end points. OSError: the file cannot be made."""
     def run(self, milliseconds: int) -> None:
         """Forwards for so long. OSError: an interface is gone."""
     def mirror(self, path: str) -> None:
@@ -243,6 +245,8 @@ class Live:
         """ValueError where the plan is none; OSError, with the interface as its file name. `controllers`: as
         of `Simulation`.
         """
+    def follow(self, path: str) -> None:
+        """Its clock is that of the congestion point that leads by a file. OSError: none does."""
     def run(self, milliseconds: int) -> bool:
         """Runs for so long: whether the run is over. OSError: an interface is gone; ControllerError."""
     def capture(self, path: str, host: int) -> None:

@@ -13,7 +13,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 use tailback_proto::aqm::ecn::EcnThresholds;
 use tailback_proto::flow_control::pfc::{pause_span, PauseSink, PauseSource};
-use tailback_proto::units::Time;
+use tailback_proto::units::{Rate, Time};
 use tailback_proto::wire::{MacAddress, Pfc, FCS_BYTES, PREAMBLE_AND_GAP_BYTES};
 
 use crate::events::{Action, EventSettings, Events};
@@ -53,6 +53,8 @@ pub struct Counters {
     pub pause_frames_received: u64,
     pub paused_ps: u64,
     pub most_queued_bytes: u64,
+    /// Integral of what waits over time.
+    pub queued_byte_ps: u128,
 }
 
 impl Counters {
@@ -97,6 +99,8 @@ pub struct Direction {
     mac: MacAddress,
     queue: VecDeque<Queued>,
     queued_bytes: u64,
+    /// Up to when its integral goes.
+    counted: Time,
     free_at: Time,
     on_link: VecDeque<(Time, Vec<u8>)>,
     held: Vec<Held>,
@@ -124,6 +128,7 @@ impl Direction {
             mac,
             queue: VecDeque::new(),
             queued_bytes: 0,
+            counted: Time::ZERO,
             free_at: Time::ZERO,
             on_link: VecDeque::new(),
             held: Vec::new(),
@@ -135,6 +140,11 @@ impl Direction {
             outputs: VecDeque::new(),
             settings: settings.clone(),
         }
+    }
+
+    /// Rate of its link.
+    pub fn rate(&self) -> Rate {
+        self.settings.rate()
     }
 
     /// Bytes that wait.
@@ -221,7 +231,7 @@ impl Direction {
             self.counters.dropped_full += 1;
             return untold.into_iter().for_each(|number| self.tell(number, Fate::Dropped));
         }
-        self.queued_bytes += bytes;
+        self.wait(now, self.queued_bytes + bytes);
         self.counters.most_queued_bytes = self.counters.most_queued_bytes.max(self.queued_bytes);
         self.queue.push_back(Queued { came: now, frame, untold });
         if let Some(pfc) = self.settings.pfc {
@@ -229,6 +239,14 @@ impl Direction {
                 self.send_pause(now, true);
             }
         }
+    }
+
+    /// From `now` on so many bytes wait.
+    fn wait(&mut self, now: Time, bytes: u64) {
+        let span = now.saturating_sub(self.counted).ps();
+        self.counters.queued_byte_ps += self.queued_bytes as u128 * span as u128;
+        self.counted = self.counted.max(now);
+        self.queued_bytes = bytes;
     }
 
     fn send_pause(&mut self, now: Time, on: bool) {
@@ -283,7 +301,7 @@ impl Direction {
             }
             let Some(Queued { mut frame, untold, .. }) = self.queue.pop_front() else { break };
             let bytes = frame.len() as u64 + WIRE_OVERHEAD;
-            self.queued_bytes -= bytes;
+            self.wait(begin, self.queued_bytes - bytes);
             let mut fate = Fate::GoesOn;
             if let Some(ecn) = self.ecn {
                 let queued = self.queued_bytes;
@@ -308,6 +326,7 @@ impl Direction {
                 self.send_pause(now, false);
             }
         }
+        self.wait(now, self.queued_bytes);
         while self.on_link.front().is_some_and(|(due, _)| *due <= now) {
             let Some((due, frame)) = self.on_link.pop_front() else { break };
             self.counters.tx_frames += 1;

@@ -22,3 +22,4 @@ pub mod series;
 pub mod settings;
 mod socket;
 pub mod switch;
+pub mod turns;

@@ -13,6 +13,7 @@ use crate::events::Happened;
 use crate::mirror::Mirror;
 use crate::settings::PointSettings;
 use crate::socket::{wait, PacketSocket};
+use crate::turns::Lead;
 
 /// Frames read of an interface before the other has its turn.
 const BATCH: usize = 64;
@@ -32,6 +33,8 @@ pub struct Bin {
     pub marked: u64,
     pub dropped: u64,
     pub most_queued_bytes: u64,
+    /// Integral of what waits over time.
+    pub queued_byte_ps: u128,
 }
 
 /// What the point has done.
@@ -67,6 +70,8 @@ pub struct Point {
     bins: [Vec<Bin>; 2],
     before: [Counters; 2],
     mirror: Option<Mirror>,
+    /// Others go by its clock.
+    lead: Option<Lead>,
 }
 
 /// An interface that is gone, or may not be used.
@@ -103,6 +108,7 @@ impl Point {
             bins: [Vec::new(), Vec::new()],
             before: Default::default(),
             mirror: None,
+            lead: None,
         })
     }
 
@@ -125,7 +131,19 @@ impl Point {
         self.mirror.take().map_or(Ok(()), Mirror::end)
     }
 
+    /// Its clock becomes that of so many programs with end points: before the first frame has come.
+    ///
+    /// # Errors
+    /// The file, which they follow it by, cannot be made.
+    pub fn lead(&mut self, path: &str, followers: usize) -> io::Result<()> {
+        self.lead = Some(Lead::new(path, followers, self.directions[0].rate())?);
+        Ok(())
+    }
+
     fn now(&self) -> Time {
+        if let Some(lead) = &self.lead {
+            return lead.now();
+        }
         Time(u64::try_from(self.begin.elapsed().as_nanos() * 1000).unwrap_or(u64::MAX))
     }
 
@@ -136,6 +154,9 @@ impl Point {
     pub fn run(&mut self, span: Duration) -> Result<(), InterfaceError> {
         let end = Instant::now() + span;
         while Instant::now() < end {
+            if self.lead.as_mut().is_some_and(|lead| lead.next_turn().is_none()) {
+                continue;
+            }
             let mut busy = false;
             for number in 0..2 {
                 busy |= self.read(number);
@@ -151,7 +172,7 @@ impl Point {
                 }
             }
             self.count(now);
-            if busy {
+            if busy || self.lead.is_some() {
                 continue;
             }
             let next = self.directions.iter().filter_map(Direction::next_timeout).min();
@@ -181,7 +202,7 @@ impl Point {
                 self.unfinished += received.unfinished as u64;
                 // However late it is read, it came when it did: its queue is as if the program had been there.
                 let came = Time(received.at_ns.saturating_sub(self.begin_ns).saturating_mul(1000));
-                let came = came.min(now).max(self.came[number]);
+                let came = if self.lead.is_some() { now } else { came.min(now).max(self.came[number]) };
                 self.came[number] = came;
                 self.directions[number].advance(came);
                 match Ethernet::parse(frame) {
@@ -262,6 +283,7 @@ impl Point {
             row.marked += c.marked - before.marked;
             row.dropped += c.dropped() - before.dropped();
             row.most_queued_bytes = row.most_queued_bytes.max(direction.queued_bytes());
+            row.queued_byte_ps += c.queued_byte_ps - before.queued_byte_ps;
             *before = *c;
         }
     }
@@ -297,5 +319,6 @@ fn merged(pair: &[Bin]) -> Bin {
         marked: sum.marked + bin.marked,
         dropped: sum.dropped + bin.dropped,
         most_queued_bytes: sum.most_queued_bytes.max(bin.most_queued_bytes),
+        queued_byte_ps: sum.queued_byte_ps + bin.queued_byte_ps,
     })
 }

@@ -22,6 +22,7 @@ use crate::point::InterfaceError;
 use crate::series::{Recorder, Series};
 use crate::socket::{wait, Namespace, PacketSocket};
 use crate::switch::{LaneCounters, Switch};
+use crate::turns::Follow;
 
 /// Frames read of an interface before the others have their turn.
 const BATCH: usize = 32;
@@ -200,6 +201,15 @@ impl Reactor {
         })
     }
 
+    /// Its clock is that of the program that leads there.
+    ///
+    /// # Errors
+    /// Nobody does.
+    pub fn follow(&mut self, path: &str) -> io::Result<()> {
+        self.clock.follow(Follow::new(path)?);
+        Ok(())
+    }
+
     /// Runs for so long, or to the end of the run. Whether that is reached, or all that was to be written is.
     ///
     /// # Errors
@@ -208,7 +218,9 @@ impl Reactor {
         let until = std::time::Instant::now() + span;
         self.clock.go_on();
         while !self.is_over() && std::time::Instant::now() < until {
-            self.clock.turn();
+            if !self.clock.turn().map_err(|error| failed("the clock", error))? {
+                continue;
+            }
             let mut busy = false;
             for at in 0..self.attached.len() {
                 busy |= self.read(at);
@@ -222,12 +234,15 @@ impl Reactor {
             for at in 0..self.attached.len() {
                 busy |= self.write(at)?;
             }
-            if !busy {
+            if !busy && !self.clock.follows() {
                 self.sleep();
             }
         }
         for one in &self.attached {
             self.unread += one.socket.take_drops().map_err(|error| failed(&one.name, error))?;
+        }
+        if self.is_over() {
+            self.clock.leave();
         }
         Ok(self.is_over())
     }

@@ -31,6 +31,11 @@ impl Live {
         Ok(Live(reactor, failure))
     }
 
+    /// Its clock is that of the congestion point that leads by a file. OSError: none does.
+    fn follow(&mut self, py: Python<'_>, path: &str) -> PyResult<()> {
+        py.detach(|| self.0.follow(path)).map_err(PyErr::from)
+    }
+
     /// Runs for so many milliseconds, without the interpreter's lock: whether the run is over. OSError: an interface is gone;
     /// ControllerError.
     fn run(&mut self, py: Python<'_>, milliseconds: u64) -> PyResult<bool> {

@@ -44,6 +44,10 @@ def endpoint(
             help="ib_write_bw is the other end: the address where it listens, or where to wait for it.",
         ),
     ] = None,
+    clock: Annotated[
+        str | None,
+        typer.Option("--clock", metavar="FILE", help="Go by the clock of `tailback point --clock FILE`."),
+    ] = None,
     out: Out = None,
     seed: Seed = None,
     no_report: NoReport = False,
@@ -69,6 +73,7 @@ def endpoint(
             capture=capture,
             report=not no_report,
             perftest=perftest,
+            clock=clock,
         )
     raise typer.Exit(conclude(result, folder, quiet, as_json))
 

@@ -27,6 +27,7 @@ app = command_app()
 
 LOOKS = 6
 """Of the last of them, a second and what lies between, the display shows the rate."""
+MOST_FOLLOWERS = 1000
 ROWS = {
     "tx_frames": "forwarded",
     "marked": "marked CE",
@@ -69,6 +70,14 @@ def point(
             "--kernel", help="Let the kernel's bridge do it, with tc's RED; it is taken back at the end."
         ),
     ] = False,
+    clock: Annotated[
+        str | None,
+        typer.Option(
+            "--clock",
+            metavar="FILE[:N]",
+            help="Share the clock with N `tailback endpoint --clock FILE` (1) on this machine.",
+        ),
+    ] = None,
     out: Out = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -85,15 +94,16 @@ def point(
             duration_ps = None if lasts is None else duration(lasts)
         except UnitError as error:
             raise typer.BadParameter(f"--duration: {error}") from None
-        if capture and in_kernel:
-            raise typer.BadParameter("--capture: found --kernel, expected the program's own point")
+        if in_kernel and (capture or clock):
+            what = "--capture" if capture else "--clock"
+            raise typer.BadParameter(f"{what}: found --kernel, expected the program's own point")
         with result_folder(out, "point") as folder:
             mirror = folder.held() / points.MIRROR if capture else None
             with _display(quiet or as_json) as show:
                 told = (
                     kernel.run(first, second, settings, duration_ps, show)
                     if in_kernel
-                    else points.run(first, second, settings, duration_ps, show, mirror)
+                    else points.run(first, second, settings, duration_ps, show, mirror, _clock(clock))
                 )
             points.write(folder, settings, told)
     if as_json:
@@ -104,6 +114,24 @@ def point(
         kept = f"what was counted until then is in {folder.given}"
         typer.echo(f"tailback: {told['ended_by']}; {kept}", err=True)
     raise typer.Exit(FAULT if told["ended_by"] else DONE)
+
+
+def _clock(given: str | None) -> tuple[str, int] | None:
+    """The file, and how many follow."""
+    if given is None:
+        return None
+    file, colon, followers = given.rpartition(":")
+    if not colon:
+        return given, 1
+    if (
+        not file
+        or not followers.isascii()
+        or not followers.isdigit()
+        or not 1 <= int(followers) <= MOST_FOLLOWERS
+    ):
+        found = f"found {given!r}, expected FILE or FILE:N, N from 1 to {MOST_FOLLOWERS}"
+        raise typer.BadParameter(f"--clock: {found}")
+    return file, int(followers)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from tailback.running import own_controllers
 from tailback.scenario import Problem, Scenario, ScenarioError
 
 if TYPE_CHECKING:
+    from tailback._engine import Live
     from tailback.results import Result
 
 CAPTURE = "capture.pcap"
@@ -54,13 +55,15 @@ def run(
     capture: str | None = None,
     report: bool = True,
     perftest: str | None = None,
+    clock: str | None = None,
 ) -> Result:
     """Runs a scenario with real packets, and gives its result as of any run.
 
     On cables that are made for it and end with this process, or, with `interfaces` by host, on what is there;
     hosts that have none are elsewhere. The clock stands still while the process has no CPU. `capture`: host
     whose frames the folder gets as capture.pcap. `perftest`: where `ib_write_bw`, which is the other end,
-    listens, or where it is waited for, ADDRESS or ADDRESS:PORT. A veth pair is the kernel's own: see
+    listens, or where it is waited for, ADDRESS or ADDRESS:PORT. `clock`: file by which a congestion point on
+    this machine shares its clock. A veth pair is the kernel's own: see
     `tailback.live.veth`.
 
     Raises:
@@ -89,6 +92,8 @@ def run(
                 text = f"found {capture}, expected a host that is here"
                 raise ScenarioError([Problem("--capture", (), text)])
             engine.capture(str(folder.held() / CAPTURE), hosts.index(capture))
+        if clock is not None:
+            _follow(engine, clock)
         if far:
             far.opened()
         wall, cpu = time.perf_counter(), time.thread_time()
@@ -113,6 +118,15 @@ def run(
     if gone:
         raise InterfaceGone(gone, result)
     return result
+
+
+def _follow(engine: Live, clock: str) -> None:
+    try:
+        engine.follow(clock)
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+        text = f"found {found}, expected the file of a tailback point --clock that runs"
+        raise ScenarioError([Problem(clock, (), text)]) from None
 
 
 def _on_kernel(

@@ -33,10 +33,12 @@ def run(
     duration_ps: int | None = None,
     show: Callable[[Told], None] | None = None,
     mirror: Path | None = None,
+    clock: tuple[str, int] | None = None,
 ) -> Told:
     """Forwards between two interfaces until the time is over, or a signal comes, and tells what it did.
 
-    `mirror`: a file for what comes, as Lumina's switch mirrors it.
+    `mirror`: a file for what comes, as Lumina's switch mirrors it. `clock`: a file by which so many programs
+    with end points go by the clock of this one.
 
     Raises:
         ScenarioError: an interface cannot be used; it is named in one line.
@@ -55,6 +57,13 @@ def run(
         raise ScenarioError([Problem(str(error.filename), (), text)]) from None
     if mirror is not None:
         point.mirror(str(mirror))
+    if clock is not None:
+        try:
+            point.lead(*clock)
+        except OSError as error:
+            found = (error.strerror or str(error)).lower()
+            text = f"found {found}, expected a file that can be made"
+            raise ScenarioError([Problem(clock[0], (), text)]) from None
     end = None if duration_ps is None else time.monotonic() + duration_ps / 1e12
     ended_by = None
     with signals.noted() as seen:
@@ -93,14 +102,17 @@ def write(folder: OutFolder, settings: PointSettings, told: Told) -> None:
 def _series(told: Told) -> pa.Table:
     """A row a bin and direction."""
     names = ("tx_bytes", "marked", "dropped", "most_queued_bytes")
+    length_ps, (first, second) = told["bin_ps"], told["interfaces"]
     rows = [
-        (at * told["bin_ps"], f"{told['interfaces'][number]} to {told['interfaces'][1 - number]}", one)
-        for number, bins in enumerate(told["bins"])
+        (at * length_ps, way, one)
+        for way, bins in zip((f"{first} to {second}", f"{second} to {first}"), told["bins"], strict=True)
         for at, one in enumerate(bins)
     ]
+    waits = [one["queued_byte_ps"] / min(length_ps, max(told["elapsed_ps"] - at, 1)) for at, _, one in rows]
     columns: dict[str, Any] = {
         "time_ps": pa.array([row[0] for row in rows], pa.int64()),
         "direction": pa.array([row[1] for row in rows], pa.string()),
         **{name: pa.array([row[2][name] for row in rows], pa.int64()) for name in names},
+        "mean_queued_bytes": pa.array(waits, pa.float64()),
     }
     return pa.table(columns)

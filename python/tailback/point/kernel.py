@@ -93,7 +93,11 @@ class _Counts:
         since = {key: value - before.get(key, 0) for key, value in now.items()}
         self._directions[number], self._queued[number] = now, found.backlog_bytes
         self._most[number] = max(self._most[number], found.backlog_bytes)
-        row = {"dropped": sum(since[key] for key in dropped), "most_queued_bytes": found.backlog_bytes}
+        row = {
+            "dropped": sum(since[key] for key in dropped),
+            "most_queued_bytes": found.backlog_bytes,
+            "queued_byte_ps": found.backlog_bytes * int(1e12 * STEP_S),
+        }
         self.bins[number].append({"tx_bytes": since["tx_bytes"], "marked": since["marked"], **row})
 
     def told(self) -> Told:
