@@ -206,6 +206,53 @@ def test_the_kernels_own_point_is_taken_back_and_says_where_it_cannot_be(tmp_pat
     assert "tbf" not in discipline
 
 
+KILLED = """
+import os, signal
+from tailback.point import kernel
+from tailback.point.settings import PointSettings
+steps = kernel._steps  # without RED, which not every kernel has
+kernel._steps = lambda *given: [step for step in steps(*given) if " red " not in step.do]
+ecn = {"k_min": "20KB", "k_max": "60KB", "p_max": 0.1}
+settings = PointSettings.model_validate({"rate": "50Mbps", "buffer": "500KB", "ecn": ecn})
+with kernel._set_up("", ["pa", "pb"], settings):
+    print(kernel.clean(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+LEFT = """
+state() {{
+  ip -o link show type bridge | wc -l
+  for i in pa pb c; do ip -o link show dev $i | sed 's/.*<\\(.*\\)> mtu \\([0-9]*\\) .*/\\1 \\2/'; done
+  tc qdisc show dev pa | grep -c tbf; tc qdisc show dev c | grep -c tbf
+}}
+for i in a b c; do ip link add ${{i}}0 type veth peer name p$i; done
+ip link set pc name c; ip link set pb mtu 1400 up
+state > {folder}/before
+{python} -c '{killed}' 2>&1
+ip link set c up master tailback-cp && tc qdisc add dev c root tbf rate 1mbit burst 9kb limit 9kb
+{command} point --clean; state > {folder}/after
+ip link add tailback-cp type bridge
+{command} point --clean; {command} point --clean
+ip -o link show type bridge | wc -l
+"""
+
+
+@needs_namespaces
+def test_what_a_killed_kernels_point_left_is_taken_back_and_nothing_else(tmp_path: Path) -> None:
+    script = LEFT.format(command=" ".join(COMMAND), python=sys.executable, killed=KILLED, folder=tmp_path)
+    done = subprocess.run(["unshare", "-rn", "sh", "-c", script], capture_output=True, text=True, check=False)
+    running, taken, *others, bridges = [line for line in done.stdout.splitlines() if line != "Killed"]
+    assert "tailback-cp: left alone, as process" in running, done.stderr
+    assert taken == "tailback-cp: removed, and pa and pb as they were"
+    before, after = ((tmp_path / name).read_text().splitlines() for name in ("before", "after"))
+    # Somebody else's port loses its bridge, and nothing more.
+    assert (before[-1], after[-1]) == ("0", "1")
+    assert "UP" in after[3]
+    assert after[:3] + after[4:-1] == before[:3] + before[4:-1]
+    said = "tailback-cp: left alone, as its alias does not say that it was made by tailback point --kernel"
+    assert others == [said, said]
+    assert bridges == "1"
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -46,6 +46,12 @@ ROWS = {
 }
 
 
+def _clean(wanted: bool) -> None:
+    if wanted:
+        typer.echo("\n".join(kernel.clean() or ["Nothing to take back."]))
+        raise typer.Exit()
+
+
 @app.command()
 def point(
     first: Annotated[str, typer.Argument(metavar="A", help="An interface: eth1, or NAMESPACE/veth1.")],
@@ -78,6 +84,15 @@ def point(
             help="Share the clock with N `tailback endpoint --clock FILE` (1) on this machine.",
         ),
     ] = None,
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--clean",
+            callback=_clean,
+            is_eager=True,
+            help="Take back what --kernel has left where it was killed, and end.",
+        ),
+    ] = False,
     out: Out = None,
     quiet: Quiet = False,
     as_json: AsJson = False,

@@ -1,15 +1,19 @@
 """The kernel's own congestion point: a bridge with RED behind a rate at both ports, and what `tc` counts.
 
-The bridge is set up as that of a lab (`tailback.lab.steps`), and taken back at the end.
+The bridge is set up as that of a lab (`tailback.lab.steps`), and taken back at the end. Its alias says whose
+it is and how its ports were, so that `clean` can take it back where the program was killed.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -34,6 +38,11 @@ _WHERE = "tailback point --kernel"
 
 _OF_RED = {"min": "ecn.k_min", "max": "ecn.k_max", "probability": "ecn.p_max", "limit": "buffer"}
 """RED's words for what is set."""
+
+MARK = "tailback point --kernel"
+_MADE = re.compile(rf"{MARK}, process (\d+) begun (\d+)((?:; \S+ mtu \d+ (?:up|down))*)")
+_PORT = re.compile(r"; (\S+) mtu (\d+) (up|down)")
+"""The alias of a bridge that this has made, and a port in it."""
 
 Told = dict[str, Any]
 
@@ -147,13 +156,8 @@ def _steps(namespace: str, names: list[str], settings: PointSettings) -> list[St
         raise _refused(
             "found no ecn, expected k_min, k_max and p_max, which are RED's min, max and probability"
         )
-    mtus = []
-    for name in names:
-        status, out, said = _ask(namespace, f"ip -o link show dev {shlex.quote(name)}")
-        found = re.search(r" mtu (\d+) ", out)
-        if status or not found:
-            raise _refused(f"found {last_line(said)!r}, expected an interface that may join a bridge: {name}")
-        mtus.append(int(found[1]))
+    ports_were = [_link(namespace, name) for name in names]
+    mtus = [port["mtu"] for port in ports_were]
     rate, limit = f"{settings.rate}bps", f"{settings.buffer}B"
     red = {
         "kind": "red",
@@ -173,7 +177,67 @@ def _steps(namespace: str, names: list[str], settings: PointSettings) -> list[St
         one = error.errors(include_url=False)[0]
         key, expected = str(one["loc"][-1]), one["msg"].removeprefix("Input should be ")
         raise _refused(f"{_OF_RED.get(key, key)}: expected {expected}") from None
-    return list(bridge_steps(bridge))
+    made, *rest = bridge_steps(bridge)
+    begun = _begun(os.getpid())
+    was = [f"{name} mtu {port['mtu']} {_state(port)}" for name, port in zip(names, ports_were, strict=True)]
+    alias = "; ".join([f"{MARK}, process {os.getpid()} begun {begun}", *was])
+    return [made, Step("here", "whose it is", f"ip link set {BRIDGE} alias '{alias}'"), *rest]
+
+
+def _link(namespace: str, name: str) -> dict[str, Any]:
+    """What `ip` tells of a device."""
+    status, out, said = _ask(namespace, f"ip -j -d link show dev {shlex.quote(name)}")
+    if status:
+        raise _refused(f"found {last_line(said)!r}, expected an interface that may join a bridge: {name}")
+    (found,) = json.loads(out)
+    return dict(found)
+
+
+def _state(link: dict[str, Any]) -> str:
+    return "up" if "UP" in link["flags"] else "down"
+
+
+def _begun(process: int) -> int:
+    """When a process began, in ticks since the machine did; 0: there is none (proc_pid_stat(5), field 22)."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def clean() -> list[str]:
+    """Takes back what killed programs have left in this namespace and those of `ip netns`: a line each."""
+    _, out, _ = ask(_HERE, "ip netns list")
+    named = [line.split()[0] for line in out.splitlines() if line.strip()]
+    return [line for namespace in ["", *named] for line in _cleaned(namespace)]
+
+
+def _cleaned(namespace: str) -> Iterator[str]:
+    name = f"{namespace}/{BRIDGE}" if namespace else BRIDGE
+    try:
+        bridge = _link(namespace, BRIDGE)
+    except ScenarioError:
+        return
+    made = _MADE.fullmatch(bridge.get("ifalias", ""))
+    if made is None or bridge["linkinfo"]["info_kind"] != "bridge":
+        yield f"{name}: left alone, as its alias does not say that it was made by {MARK}"
+        return
+    process, begun, ports = int(made[1]), int(made[2]), _PORT.findall(made[3])
+    if _begun(process) == begun:
+        yield f"{name}: left alone, as process {process}, which made it, still runs"
+        return
+    for port, mtu, state in ports:
+        status, out, _ = _ask(namespace, f"ip -j link show dev {port}")
+        if status or json.loads(out)[0].get("master") != BRIDGE:
+            continue  # gone, or somebody else's by now
+        _, out, _ = _ask(namespace, f"tc -j qdisc show dev {port} root")
+        if [one["kind"] for one in json.loads(out or "[]")[:1]] == ["tbf"]:
+            _ask(namespace, f"tc qdisc del dev {port} root")
+        _ask(namespace, f"ip link set {port} nomaster mtu {mtu} {state}")
+    status, _, said = _ask(namespace, f"ip link del {BRIDGE}")
+    kept = " and ".join(port for port, _, _ in ports)
+    yield f"{name}: {last_line(said)}" if status else f"{name}: removed, and {kept} as they were"
 
 
 @contextmanager
