@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tailback.measures.timeline import spans
+from tailback.measures.timeline import LANES, spans
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 
@@ -29,10 +29,10 @@ def trace(result: Recorded) -> str:
         events.append(_named("process_name", number, 0, name))
     for job in jobs:
         for rank, host in enumerate(job["hosts"]):
-            events.append(_named("thread_name", number_of[job["name"]], 2 * rank, f"rank {rank}, {host}"))
+            events.append(_named("thread_name", number_of[job["name"]], LANES * rank, f"rank {rank}, {host}"))
     overlapped = set()
     for span in spans(result):
-        pid, tid = number_of[span.job], 2 * span.rank + span.lane
+        pid, tid = number_of[span.job], LANES * span.rank + span.lane
         if span.lane and (pid, tid) not in overlapped:
             overlapped.add((pid, tid))
             events.append(_named("thread_name", pid, tid, f"rank {span.rank}, {span.host}, overlapped"))
@@ -40,13 +40,14 @@ def trace(result: Recorded) -> str:
         events.append(_slice(span.name, pid, tid, span.begin_s, span.end_s, args))
     for job in jobs:
         events += _held_up(job, number_of[job["name"]])
+        events += _chain(job, number_of[job["name"]])
     events += _queues(result, len(jobs) + 1)
     return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}, allow_nan=False) + "\n"
 
 
 def _held_up(job: dict[str, Any], pid: int) -> list[Event]:
     """The messages on longest paths that congestion held up, on a thread of their own."""
-    tid = 2 * len(job["hosts"])
+    tid = LANES * len(job["hosts"])
     found = []
     for part in job["parts"]:
         for late in part["path"]["worst"]:
@@ -61,6 +62,19 @@ def _held_up(job: dict[str, Any], pid: int) -> list[Event]:
             found.append(_slice(f"{src} to {dst}", pid, tid, begin, end, args))
     if found:
         found.append(_named("thread_name", pid, tid, "messages that the last rank waited for"))
+    return found
+
+
+def _chain(job: dict[str, Any], pid: int) -> list[Event]:
+    """What the rank waited for that finished last, one behind the other, on a thread of its own."""
+    chain = job["inputs"]["chain"] if "inputs" in job else None
+    if chain is None:
+        return []
+    tid, hosts = LANES * len(job["hosts"]), job["hosts"]
+    found = [_named("thread_name", pid, tid, "what the last rank waited for")]
+    for what, rank, to, begin_ps, end_ps in chain["steps"]:
+        name = f"{what}, {hosts[rank]}" + ("" if to is None else f" to {hosts[to]}")
+        found.append(_slice(name, pid, tid, begin_ps / PS_PER_S, end_ps / PS_PER_S, {"rank": rank}))
     return found
 
 

@@ -209,7 +209,7 @@ impl Simulation {
             .faults
             .extend(self.work.iter().filter(|_| complete).flat_map(|work| work.faults(&self.plan)));
         recording.meta.skipped = skipped;
-        recording.meta.jobs = self.work.map_or(Vec::new(), |work| work.jobs());
+        recording.meta.jobs = self.work.map_or(Vec::new(), |work| work.jobs(&self.plan));
         recording
     }
 }

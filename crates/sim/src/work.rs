@@ -29,6 +29,23 @@ pub trait Network {
     fn send(&mut self, message: &Message) -> u32;
     /// Calls [`Work::on_timer`] with `timer` after `delay`.
     fn call_after(&mut self, delay: Time, timer: u32);
+    /// How a message came through so far. Asked while [`Work::on_sent`] or [`Work::on_done`] tells of it.
+    fn passage(&self, message: u32) -> Passage;
+}
+
+/// How a message came through the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// What its way takes in an empty network, until its sender knows that it is there.
+    pub ideal: Time,
+    /// What its sender's link takes for it.
+    pub link: Time,
+    /// How long its sender's link was taken by other messages meanwhile.
+    pub behind: Time,
+    /// How long its sender's link was paused for its priority meanwhile.
+    pub paused: Time,
+    /// Packets of it that were sent again.
+    pub resent: u64,
 }
 
 /// A message that has arrived.
@@ -114,14 +131,44 @@ pub struct JobRecord {
     pub spans: Vec<SpanRecord>,
     /// By step: how many of its collectives and graphs ended.
     pub parts_ended: Vec<u64>,
+    /// Of inputs of another simulator, whose jobs have no steps of the plan and no parts; else none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<InputsRecord>,
+}
+
+/// What becomes of the inputs of another simulator: nodes of traces, or layers of a workload.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct InputsRecord {
+    /// What steps of spans are.
+    pub steps: Vec<StepRecord>,
+    /// By rank: how long it computed, ps; none: it has not finished.
+    pub computed_ps: Vec<Option<u64>>,
+    /// What the rank waited for that finished last. None: ranks have not finished, or it was too long to be kept.
+    pub chain: Option<ChainRecord>,
+}
+
+/// What ranks do at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct StepRecord {
+    /// Computing, or which collective.
+    pub kind: &'static str,
+    /// Size of a message or a collective.
+    pub bytes: Option<u64>,
+    /// What a rank does in different lanes it does at a time: 0 that which computes, 1 that which communicates, 2 its CPU.
+    pub lane: u8,
 }
 
 impl JobRecord {
     /// Keeps a span, if there is room.
     pub fn add(&mut self, span: SpanRecord) {
-        if self.spans.len() < MOST_SPANS {
+        if self.has_room() {
             self.spans.push(span);
         }
+    }
+
+    /// Whether there is room for a span.
+    pub fn has_room(&self) -> bool {
+        self.spans.len() < MOST_SPANS
     }
 }
 
@@ -179,6 +226,44 @@ pub struct PathRecord {
     pub worst: Vec<LateRecord>,
 }
 
+/// A chain of events in which each began when the one before it had happened, from the beginning of the run to the end of
+/// the rank that finished last. Times are ps; all together are the time of that end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ChainRecord {
+    /// The rank.
+    pub rank: u32,
+    /// When it finished.
+    pub end_ps: u64,
+    /// How many there are.
+    pub events: u64,
+    /// Computing.
+    pub compute_ps: u64,
+    /// Fixed delays of end points before messages or between layers, and collectives that are only their recorded time.
+    pub delay_ps: u64,
+    /// Reducing.
+    pub reduce_ps: u64,
+    /// Messages inside of servers that the network does not carry.
+    pub domain_ps: u64,
+    /// Messages, as long as they take in an empty network.
+    pub ideal_ps: u64,
+    /// Messages beyond that, while their sender's link was taken by others.
+    pub behind_ps: u64,
+    /// Messages beyond that, while their sender's link was paused.
+    pub paused_ps: u64,
+    /// Messages beyond all that: in queues of the network, held back by their sender's window or rate, or sent again.
+    pub queued_ps: u64,
+    /// Packets that were sent again.
+    pub resent: u64,
+    /// The messages that took longest beyond the empty network and what their sender's link was taken for.
+    pub worst: Vec<LateRecord>,
+    /// The last [`MOST_RECORDED`] of them, in order.
+    pub steps: Vec<ChainStep>,
+}
+
+/// An event of a chain: what took the time until it, whose rank's, of a message to whom, when it began and ended, ps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChainStep(pub &'static str, pub u32, pub Option<u32>, pub u64, pub u64);
+
 /// A message that took longer than in an empty network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LateRecord {
@@ -198,4 +283,22 @@ pub struct LateRecord {
     pub behind_ps: u64,
     /// Packets sent again on its queue pair meanwhile.
     pub resent: u64,
+}
+
+/// Messages of a chain that are named.
+const MOST_NAMED: usize = 8;
+
+impl LateRecord {
+    fn excess(&self) -> u64 {
+        (self.end_ps - self.start_ps).saturating_sub(self.ideal_ps + self.behind_ps)
+    }
+
+    /// Enters it among the messages that took most beyond what they take in an empty network, the worst first.
+    pub(crate) fn keep(self, worst: &mut Vec<LateRecord>) {
+        if self.excess() > 0 {
+            let at = worst.partition_point(|one| one.excess() >= self.excess());
+            worst.insert(at, self);
+            worst.truncate(MOST_NAMED);
+        }
+    }
 }

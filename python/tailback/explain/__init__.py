@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tailback import text
+from tailback.explain.last_rank import with_last_rank
 from tailback.explain.observed import Observed
 from tailback.explain.verdict import Verdict
 from tailback.explain.verdict import explain as _explain
@@ -28,7 +29,7 @@ def page_of(result: Recorded, verdict: Verdict | None = None) -> Page:
     """The page of a run, whatever it is made of; of a verdict on it that is there already."""
     if result.meta.get("veth") is not None:
         return _veth_page(result)
-    found = page(verdict or explain(result))
+    found = with_last_rank(result, page(verdict or explain(result)))
     if result.skipped:
         share = sum(span["to_ps"] - span["from_ps"] for span in result.skipped) / max(
             result.meta["end_ps"], 1

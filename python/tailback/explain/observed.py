@@ -18,6 +18,7 @@ from tailback.explain.ways import Port, Ways, is_counter
 from tailback.explain.work import Work
 from tailback.measures import ideal_payload_share, last_start
 from tailback.measures.collectives import collectives, training_jobs
+from tailback.measures.critical_path import critical_paths
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP, TRIMMED, link_changes
@@ -51,7 +52,12 @@ class Observed(Ways):
 
     @cached_property
     def computing(self) -> float:
-        """Share of the time of jobs that ranks compute, of the job that does so least; 0 without jobs."""
+        """Share of the time of jobs that ranks compute, of the job that does so least; 0 without jobs. Of
+        inputs of another simulator, the share in which the last rank waited for that.
+        """
+        paths = critical_paths(self._result)
+        if paths:
+            return min(path.compute_s / path.end_s for path in paths)
         known = [(job.computed_s, job.iteration_s) for job in training_jobs(self._result)]
         if not known or not all(time for _, time in known):
             return 0.0

@@ -8,6 +8,7 @@ from tailback import text
 from tailback.findings import fabric, hosts, kernel_veth, lab, veth
 from tailback.findings.bridge import bridge_findings
 from tailback.findings.collectives import collective_findings
+from tailback.findings.critical_path import critical_path_findings
 from tailback.findings.finding import Finding, since
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP, TRIMMED
@@ -34,7 +35,7 @@ def findings(result: Recorded) -> list[Finding]:
         told = result.meta.get("kernel_veth")
         return found if told is None else found + kernel_veth.findings(told)
     found += [_job(job) for job in summary["jobs"]]
-    found += collective_findings(summary)
+    found += [*collective_findings(summary), *critical_path_findings(summary)]
     fct = summary["fct"]
     if fct is not None:
         found += _completion(fct, sum(job["messages"] - job["left"] for job in summary["jobs"]))

@@ -74,7 +74,7 @@ class TrainingJob:
     done: int
     iteration_s: float | None
     computed_s: float
-    """What each rank computes in a repetition; of a graph, the rank that computes longest."""
+    """What each rank computes in a repetition; of a graph or of inputs, the rank that computes longest."""
     graphs: int
     """Steps that are graphs of operations."""
 
@@ -84,6 +84,8 @@ def collectives(result: Recorded) -> list[Collective]:
     plans = {job["name"]: job for job in result.plan.get("jobs", [])}
     found = []
     for job in result.meta.get("jobs", []):
+        if "inputs" in job:
+            continue  # its collectives are not of the plan
         for number, step in enumerate(plans[job["name"]]["steps"]):
             parts = [part for part in job["parts"] if part["step"] == number]
             if parts and "collective" in step:
@@ -92,17 +94,26 @@ def collectives(result: Recorded) -> list[Collective]:
 
 
 def training_jobs(result: Recorded) -> list[TrainingJob]:
-    """All jobs, in the order of the scenario."""
+    """All jobs, in the order of the scenario; inputs of another simulator are one job, done once."""
     plans = {job["name"]: job for job in result.plan.get("jobs", [])}
     found = []
     for job in result.meta.get("jobs", []):
+        own = job["name"], job["item"], len(job["hosts"])
+        if "inputs" in job:
+            found.append(_of_inputs(own, job))
+            continue
         plan, ends = plans[job["name"]], job["iterations_ps"]
         graphs = sum("graph" in step for step in plan["steps"])
         computed = sum(_computed(step) for step in plan["steps"]) / PS_PER_S
         time = (ends[-1] - plan["start_ps"]) / len(ends) / PS_PER_S if ends else None
-        own = job["name"], job["item"]
-        found.append(TrainingJob(*own, len(job["hosts"]), plan["repeat"], len(ends), time, computed, graphs))
+        found.append(TrainingJob(*own, plan["repeat"], len(ends), time, computed, graphs))
     return found
+
+
+def _of_inputs(own: tuple[str, str, int], job: dict[str, Any]) -> TrainingJob:
+    ends, known = job["iterations_ps"], [ps for ps in job["inputs"]["computed_ps"] if ps is not None]
+    time = ends[0] / PS_PER_S if ends else None
+    return TrainingJob(*own, 1, len(ends), time, max(known, default=0) / PS_PER_S, 0)
 
 
 @measure("s")
@@ -151,8 +162,8 @@ def _collective(
     def of_path(name: str) -> float:
         return float(sum(part["path"][f"{name}_ps"] for part in parts) / len(parts) / PS_PER_S)
 
-    named = [late for part in parts for late in part["path"]["worst"][:1] if _congestion(late) > 0]
-    worst = max(named, key=_congestion, default=None)
+    named = [late for part in parts for late in part["path"]["worst"][:1] if congestion(late) > 0]
+    worst = max(named, key=congestion, default=None)
     return Collective(
         job["name"],
         job["item"],
@@ -178,15 +189,17 @@ def _collective(
         of_path("behind"),
         of_path("excess"),
         sum(part["path"]["resent"] for part in parts),
-        None if worst is None else _named(result, job["hosts"], worst),
+        None if worst is None else held_up(result, job["hosts"], worst),
     )
 
 
-def _congestion(late: dict[str, Any]) -> int:
+def congestion(late: dict[str, Any]) -> int:
+    """What a message took beyond an empty network and others of its sender, ps."""
     return int(late["end_ps"] - late["start_ps"] - late["ideal_ps"] - late["behind_ps"])
 
 
-def _named(result: Recorded, hosts: list[str], late: dict[str, Any]) -> dict[str, Any]:
+def held_up(result: Recorded, hosts: list[str], late: dict[str, Any]) -> dict[str, Any]:
+    """A message that congestion held up: see `Collective.worst`."""
     src, dst = hosts[late["from"]], hosts[late["to"]]
     since_s, until_s = late["start_ps"] / PS_PER_S, late["end_ps"] / PS_PER_S
     return {
@@ -195,7 +208,7 @@ def _named(result: Recorded, hosts: list[str], late: dict[str, Any]) -> dict[str
         "bytes": late["bytes"],
         "start_s": since_s,
         "end_s": until_s,
-        "congestion_s": _congestion(late) / PS_PER_S,
+        "congestion_s": congestion(late) / PS_PER_S,
         "resent_packets": late["resent"],
         "waited_at": _waited_at(result, src, dst, since_s, until_s),
     }

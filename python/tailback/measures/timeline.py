@@ -10,13 +10,16 @@ from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 
 COMPUTE = "compute"
+LANES = 3
+"""What a rank may do at a time."""
 
 
 @dataclass(frozen=True)
 class Span:
     """A step of a rank: computing, or a collective from when it takes part until its part is done.
 
-    `lane` is 1 for a collective that the rank does not wait for before it goes on, else 0.
+    `lane` is 1 for a collective that the rank does not wait for before it goes on, else 0. Of another
+    simulator's inputs ranks compute in lane 0, and in others they communicate or their CPU works.
     """
 
     job: str
@@ -37,13 +40,21 @@ def spans(result: Recorded) -> list[Span]:
     plans = {job["name"]: job for job in result.plan.get("jobs", [])}
     found = []
     for job in result.meta.get("jobs", []):
-        names = [_named(step) for step in plans[job["name"]]["steps"]]
+        if "inputs" in job:
+            names = [_of_inputs(step) for step in job["inputs"]["steps"]]
+        else:
+            names = [_named(step) for step in plans[job["name"]]["steps"]]
         for rank, iteration, step, begin_ps, end_ps in job["spans"]:
             over = result.bins.end_s
             begin, end = begin_ps / PS_PER_S, over if end_ps is None else min(end_ps / PS_PER_S, over)
             name, lane = names[step]
             found.append(Span(job["name"], rank, job["hosts"][rank], name, lane, iteration, step, begin, end))
     return found
+
+
+def _of_inputs(step: dict[str, Any]) -> tuple[str, int]:
+    size = "" if step["bytes"] is None else f" {text.size(step['bytes'])}"
+    return step["kind"] + size, step["lane"]
 
 
 def _named(step: dict[str, Any]) -> tuple[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from tailback import text
-from tailback.measures.timeline import COMPUTE, Span, spans
+from tailback.measures.timeline import COMPUTE, LANES, Span, spans
 from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     BLUE,
@@ -66,7 +66,7 @@ def _figure(result: Recorded, number: int, job: str, every: list[Span]) -> Figur
     beside = any(span.lane for span in every)
     data: list[Json] = []
     for name in names:
-        for lane in (0, 1):
+        for lane in range(LANES):
             mine = [span for span in shown if (span.name, span.lane) == (name, lane)]
             if mine:
                 data.append(

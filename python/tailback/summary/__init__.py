@@ -15,6 +15,7 @@ from tailback import measures
 from tailback.files.json import number
 from tailback.measures import slowdown
 from tailback.measures.collectives import collectives, training_jobs
+from tailback.measures.critical_path import critical_paths
 from tailback.measures.fairness import jain, min_max
 from tailback.measures.jobs import jobs
 from tailback.recorded.bins import PS_PER_S
@@ -30,7 +31,12 @@ def summarise(result: Recorded) -> dict[str, Any]:
     `steady_since_s` is where the goodput and fairness figures begin: the convergence time, or 0 when the run
     never became steady (then they are about the whole run).
     """
-    left_out = {*(() if result.meta.get("jobs") else OF_RANKS), *(() if result.skipped else ("skipped",))}
+    jobs = result.meta.get("jobs", [])
+    left_out = {
+        *(() if jobs else OF_RANKS),
+        *(() if any("inputs" in job for job in jobs) else ("critical_paths",)),
+        *(() if result.skipped else ("skipped",)),
+    }
     return {name: section(result, name) for name in SECTIONS if name not in left_out}
 
 
@@ -79,6 +85,7 @@ SECTIONS: dict[str, Callable[[Recorded], Any]] = {
     "jobs": lambda result: [{**asdict(job), "of_bound": job.of_bound} for job in jobs(result)],
     "training_jobs": lambda result: [asdict(job) for job in training_jobs(result)],
     "collectives": lambda result: [asdict(one) for one in collectives(result)],
+    "critical_paths": lambda result: [asdict(one) for one in critical_paths(result)],
     "link_events": lambda result: result.setup.link_events,
     "flows": lambda result: {
         "all": result.flows.num_rows,

@@ -9,8 +9,6 @@ use crate::work::{Arrived, LateRecord, PartRecord, PathRecord};
 
 /// No operation.
 const NONE: u32 = u32::MAX;
-/// Messages of a path that are named.
-const MOST_NAMED: usize = 8;
 
 /// What became of an operation.
 #[derive(Clone, Copy, Debug)]
@@ -196,7 +194,7 @@ impl Part {
                         behind_ps: behind,
                         resent: times.resent,
                     };
-                    name(&mut path.worst, late);
+                    late.keep(&mut path.worst);
                 }
                 (What::Send { .. }, None) => path.domain_ps += took,
                 (What::Receive | What::Barrier, _) => {}
@@ -208,15 +206,4 @@ impl Part {
         }
         path
     }
-}
-
-/// Keeps the messages that took most beyond what they take in an empty network, the worst first.
-fn name(worst: &mut Vec<LateRecord>, late: LateRecord) {
-    let excess = |one: &LateRecord| (one.end_ps - one.start_ps).saturating_sub(one.ideal_ps + one.behind_ps);
-    if excess(&late) == 0 {
-        return;
-    }
-    let at = worst.partition_point(|one| excess(one) >= excess(&late));
-    worst.insert(at, late);
-    worst.truncate(MOST_NAMED);
 }

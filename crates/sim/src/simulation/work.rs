@@ -4,11 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use tailback_proto::units::Time;
 
 use crate::event::Event;
+use crate::fabric::lane;
 use crate::jobs::Jobs;
 use crate::plan::{FlowPlan, Plan, PlanError};
 use crate::record::Fault;
 use crate::simulation::Simulation;
-use crate::work::{Arrived, JobRecord, Message, Network, Work};
+use crate::work::{Arrived, JobRecord, Message, Network, Passage, Work};
 use crate::world::World;
 
 /// Work under way, and how much of it the network is to come back to.
@@ -32,6 +33,9 @@ struct State {
     /// First queue pair of the work, and what is to be told of each of them.
     first_qp: u32,
     told: Vec<Told>,
+    /// Of messages whose end is told when it is acknowledged, by queue pair: what their sender's port had sent when they
+    /// were, and how long it had been paused for their class.
+    sent: Vec<(u64, Time)>,
     /// By host: until when its link is taken by what was posted so far, at its full rate.
     taken: HashMap<u32, Time>,
     /// Messages so far.
@@ -58,6 +62,7 @@ impl Carried {
             lasting: HashMap::new(),
             first_qp,
             told: Vec::new(),
+            sent: Vec::new(),
             taken: HashMap::new(),
             messages: 0,
             over: false,
@@ -74,9 +79,15 @@ impl Carried {
         self.work.waiting().into_iter().map(fault).collect()
     }
 
-    /// What became of its jobs.
-    pub fn jobs(&self) -> Vec<JobRecord> {
-        self.work.jobs()
+    /// What became of its jobs. Those of another simulator's inputs have the first hosts for ranks.
+    pub fn jobs(&self, plan: &Plan) -> Vec<JobRecord> {
+        let mut jobs = self.work.jobs();
+        for job in jobs.iter_mut().filter(|job| job.inputs.is_some()) {
+            job.item = plan.flows.items[0].clone();
+            let hosts = plan.hosts.iter().take(job.finished_ps.len());
+            job.hosts = hosts.map(|host| host.name.clone()).collect();
+        }
+        jobs
     }
 }
 
@@ -98,6 +109,7 @@ impl Network for Carrier<'_> {
         }
         let qp = self.world.nics.send_qps.len() as u32;
         if self.add(message) {
+            self.state.sent.push(self.at_port(qp));
             self.state.awaited += 1;
             self.world.fabric.run.schedule(self.world.fabric.run.now, Event::FlowStart(qp));
         }
@@ -109,12 +121,41 @@ impl Network for Carrier<'_> {
         let at = Time(self.now().0.saturating_add(delay.0));
         self.world.fabric.run.schedule(at, Event::Work(timer));
     }
+
+    fn passage(&self, message: u32) -> Passage {
+        let at = (message - self.state.first_qp) as usize;
+        let Some(&(sent, paused)) = self.state.sent.get(at) else { return Passage::default() };
+        let nics = &self.world.nics;
+        let s = &nics.send_qps[message as usize];
+        let packets = nics.writers[s.writer as usize].writes.packets_per_message;
+        let resent = s.packets_retransmitted;
+        let link = self.world.ideal_way(message).1;
+        let rate = self.world.fabric.links[nics.nics[s.src as usize].port as usize].rate;
+        let until = self.at_port(message);
+        let own = Time(link.0 + link.0 * resent / packets);
+        Passage {
+            ideal: nics.ideal_fct[(message - nics.first_flow_qp) as usize],
+            link,
+            behind: rate.serialization(until.0 - sent).saturating_sub(own),
+            paused: until.1 - paused,
+            resent,
+        }
+    }
 }
 
 /// Most packets outstanding on a queue pair: a quarter of the space of PSNs.
 const MOST_OUTSTANDING: u64 = 1 << 22;
 
 impl Carrier<'_> {
+    /// What the port of a queue pair's sender has sent so far, and how long it has been paused for its class.
+    fn at_port(&self, qp: u32) -> (u64, Time) {
+        let World { nics, fabric, .. } = &*self.world;
+        let s = &nics.send_qps[qp as usize];
+        let port = nics.nics[s.src as usize].port as usize;
+        let paused = fabric.pauses[lane(port, s.class)].paused_until(fabric.run.now);
+        (fabric.ports[port].wire_bytes, paused)
+    }
+
     /// Adds the queue pair of a message. False: there can be none.
     fn add(&mut self, message: &Message) -> bool {
         let &Message { from, to, bytes, item, code_point, .. } = message;

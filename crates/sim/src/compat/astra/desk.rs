@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use tailback_proto::units::Time;
 
 use super::plan::AstraPlan;
+use crate::compat::chain::Cause;
+use crate::compat::history::History;
 use crate::compat::matching::Matching;
 use crate::compat::timers::Timers;
 use crate::work::{Message, Network};
@@ -33,6 +35,7 @@ pub(super) struct Sent {
     pub to: u32,
     pub bytes: u64,
     pub node: Option<u32>,
+    pub cause: Cause,
 }
 
 /// What all ranks share while one of them acts.
@@ -41,6 +44,7 @@ pub(super) struct Context<'a> {
     pub network: &'a mut dyn Network,
     pub matching: &'a mut Matching<Receiver>,
     pub sent: &'a mut HashMap<u32, Sent>,
+    pub history: &'a mut History,
     pub problem: &'a mut Option<String>,
 }
 
@@ -49,20 +53,18 @@ impl Context<'_> {
         self.network.now()
     }
 
-    /// Sends a message. Without bytes it would never be acknowledged, there as here.
-    pub fn send(&mut self, sent: Sent) {
-        if sent.bytes > MOST_BYTES {
-            let Sent { from, to, bytes, .. } = sent;
+    /// Sends a message; `node` ends with it. Without bytes it would never be acknowledged, there as here.
+    pub fn send(&mut self, tag: i32, (from, to): (u32, u32), bytes: u64, node: Option<u32>) {
+        if bytes > MOST_BYTES {
             let problem =
                 format!("rank {from} sends {bytes} B to {to}: expected at most {MOST_BYTES} B in a message");
             self.problem.get_or_insert(problem);
             return;
         }
-        if sent.bytes > 0 {
-            let Sent { from, to, bytes, .. } = sent;
+        if bytes > 0 {
             let message = Message { from, to, bytes, item: 0, code_point: 0, channel: None };
-            let number = self.network.send(&message);
-            self.sent.insert(number, sent);
+            let cause = self.history.chains.cause();
+            self.sent.insert(self.network.send(&message), Sent { tag, from, to, bytes, node, cause });
         }
     }
 }
@@ -84,6 +86,8 @@ pub(super) enum Timer {
     Node(u32),
     /// A stream's memory is done; with bytes to reduce, that comes first.
     Memory { stream: u32, reduces: Option<u64> },
+    /// It has reduced.
+    Reduced { stream: u32 },
 }
 
 /// A stream's place among the rest, while its algorithm acts.
@@ -93,7 +97,7 @@ pub(super) struct Desk<'a, 'b> {
     pub tag: i32,
     /// A group of a part of the ranks: its memory takes a time of its own.
     pub local: bool,
-    pub timers: &'a mut Timers<Timer>,
+    pub timers: &'a mut Timers<(Timer, Cause)>,
     pub context: &'a mut Context<'b>,
 }
 
@@ -103,7 +107,7 @@ const LOCAL_DELAY: u64 = 10;
 impl Desk<'_, '_> {
     /// Sends to a rank. Nobody waits for its end.
     pub fn send(&mut self, to: u32, bytes: u64) {
-        self.context.send(Sent { tag: self.tag, from: self.rank, to, bytes, node: None });
+        self.context.send(self.tag, (self.rank, to), bytes, None);
     }
 
     /// Expects bytes from a rank. True: they are there.
@@ -116,6 +120,7 @@ impl Desk<'_, '_> {
     pub fn wait(&mut self, reduces: Option<u64>) {
         let delay = if self.local { LOCAL_DELAY } else { self.context.plan.endpoint_delay };
         let timer = Timer::Memory { stream: self.stream, reduces };
-        self.timers.add(self.rank, time(delay), timer, self.context.network);
+        let cause = self.context.history.chains.cause();
+        self.timers.add(self.rank, time(delay), (timer, cause), self.context.network);
     }
 }

@@ -20,9 +20,11 @@ mod tree;
 
 use std::collections::HashMap;
 
+use crate::compat::chain::Took;
+use crate::compat::history::History;
 use crate::compat::matching::Matching;
 use crate::plan::PlanError;
-use crate::work::{Finished, Network, Work};
+use crate::work::{Finished, JobRecord, Network, Work};
 use desk::{Context, Receiver, Sent};
 use plan::AstraPlan;
 use rank::Rank;
@@ -35,6 +37,7 @@ pub struct Astra {
     matching: Matching<Receiver>,
     /// Messages under way.
     sent: HashMap<u32, Sent>,
+    history: History,
     finished: Vec<Finished>,
     problem: Option<String>,
 }
@@ -58,6 +61,7 @@ impl Astra {
             ranks,
             matching: Matching::default(),
             sent: HashMap::new(),
+            history: History::default(),
             finished: Vec::new(),
             problem: None,
         })
@@ -74,6 +78,7 @@ impl Astra {
             network,
             matching: &mut self.matching,
             sent: &mut self.sent,
+            history: &mut self.history,
             problem: &mut self.problem,
         };
         act(rank, &mut context);
@@ -96,6 +101,8 @@ impl Work for Astra {
 
     fn on_done(&mut self, message: u32, network: &mut dyn Network) {
         let Some(sent) = self.sent.remove(&message) else { return };
+        let took = Took::Message(sent.to, sent.bytes, network.passage(message));
+        self.history.chains.happens(sent.cause, sent.from, network.now(), took);
         if let Some(node) = sent.node {
             self.with(sent.from, network, |rank, context| rank.on_node_done(node, context));
         }
@@ -108,6 +115,7 @@ impl Work for Astra {
             }
             None => {}
         }
+        self.history.chains.over();
     }
 
     fn finished(&self) -> &[Finished] {
@@ -124,5 +132,9 @@ impl Work for Astra {
 
     fn waiting(&self) -> Vec<(u32, String)> {
         (0..).zip(&self.ranks).filter_map(|(host, rank)| Some((host, rank.waiting(&self.plan)?))).collect()
+    }
+
+    fn jobs(&self) -> Vec<JobRecord> {
+        vec![self.history.job(self.plan.name(), self.ranks.len(), &self.finished)]
     }
 }

@@ -112,6 +112,12 @@ impl AstraPlan {
         self.dims.iter().product()
     }
 
+    /// What the traces are called together.
+    pub(super) fn name(&self) -> &str {
+        let file = self.files.first().map_or("", String::as_str);
+        file.rsplit('/').next().and_then(|name| name.strip_suffix(".0.et")).unwrap_or(file)
+    }
+
     /// The algorithms of a kind of collective.
     pub(super) fn implementations(&self, kind: Kind) -> Option<&[Implementation]> {
         let lists = &self.implementations;

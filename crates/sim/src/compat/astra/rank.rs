@@ -1,13 +1,15 @@
 //! A rank at work: nodes of its trace in the order of their numbers, as soon as what they wait for is done and what they
 //! need is free. It has one CPU, one GPU for computing and one place for a collective or a send; receives need nothing.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use tailback_proto::units::Time;
 
-use super::desk::{own_tag, stream_tag, time, Context, Desk, Receiver, Sent, Timer};
+use super::desk::{own_tag, stream_tag, time, Context, Desk, Receiver, Timer};
 use super::phases::{Collectives, Machine};
 use super::plan::{AstraPlan, Policy};
 use super::streams::{Stream, Streams};
 use super::trace::{Need, Node, Task};
+use crate::compat::chain::{Cause, Took};
 use crate::compat::timers::Timers;
 use crate::work::Finished;
 
@@ -18,12 +20,12 @@ pub(super) struct Rank {
     nodes: Vec<Node>,
     /// Places of nodes that wait for nothing.
     free: BTreeSet<u32>,
-    /// Places of nodes that have been begun and have not ended.
-    ongoing: BTreeSet<u32>,
+    /// Places of nodes that have been begun and have not ended, with when they were begun.
+    ongoing: BTreeMap<u32, Time>,
     busy: Busy,
     /// Time of all compute nodes begun, ns.
     computed: u64,
-    timers: Timers<Timer>,
+    timers: Timers<(Timer, Cause)>,
     collectives: Collectives,
     streams: Streams,
     /// By place of a collective's node: streams that have not finished.
@@ -72,7 +74,7 @@ impl Rank {
             rank,
             nodes,
             free,
-            ongoing: BTreeSet::new(),
+            ongoing: BTreeMap::new(),
             busy: Busy::default(),
             computed: 0,
             timers: Timers::default(),
@@ -98,22 +100,29 @@ impl Rank {
     pub fn on_timers(&mut self, context: &mut Context) {
         let now = context.now();
         let mut place = 0;
-        while let Some(timer) = self.timers.get(now, place) {
+        while let Some((timer, cause)) = self.timers.get(now, place) {
             place += 1;
+            let took = match timer {
+                Timer::Node(node) if self.nodes[node as usize].task.is_computing() => Took::Compute,
+                Timer::Node(_) | Timer::Memory { .. } => Took::Delay,
+                Timer::Reduced { .. } => Took::Reduce,
+            };
+            context.history.chains.happens(cause, self.rank, now, took);
             match timer {
                 Timer::Node(node) => self.on_node_done(node, context),
                 Timer::Memory { stream, reduces: Some(bytes) } => {
-                    let timer = Timer::Memory { stream, reduces: None };
                     let delay = time(context.plan.reduction(bytes));
-                    self.timers.add(self.rank, delay, timer, context.network);
+                    let reduced = (Timer::Reduced { stream }, context.history.chains.cause());
+                    self.timers.add(self.rank, delay, reduced, context.network);
                 }
-                Timer::Memory { stream, reduces: None } => {
+                Timer::Memory { stream, reduces: None } | Timer::Reduced { stream } => {
                     self.act(stream, context, |machine, desk| match machine {
                         Machine::Exchange(exchange) => exchange.on_memory(desk),
                         Machine::Tree(tree) => tree.on_memory(desk),
                     });
                 }
             }
+            context.history.chains.over();
         }
         self.timers.remove(now);
     }
@@ -133,18 +142,20 @@ impl Rank {
         if self.finished {
             return;
         }
-        self.release(node);
+        self.release(node, context);
         self.issue(context);
         self.look_for_the_end(context);
     }
 
     /// Gives back what a node needed, and frees those that waited for it.
-    fn release(&mut self, place: u32) {
+    fn release(&mut self, place: u32, context: &mut Context) {
+        if let (Some(begun), Some(step)) = (self.ongoing.remove(&place), self.nodes[place as usize].step()) {
+            context.history.does(self.rank, step, begun, context.network.now());
+        }
         let node = &mut self.nodes[place as usize];
         if let Some(need) = self.busy.need(node.need) {
             *need = false;
         }
-        self.ongoing.remove(&place);
         for child in std::mem::take(&mut node.children) {
             let waits_for = &mut self.nodes[child as usize].waits_for;
             *waits_for -= 1;
@@ -168,30 +179,34 @@ impl Rank {
                 None => {}
             }
             self.free.remove(&place);
-            self.ongoing.insert(place);
+            self.ongoing.insert(place, context.now());
             self.begin_node(place, context);
         }
     }
 
     fn begin_node(&mut self, place: u32, context: &mut Context) {
         let node = &self.nodes[place as usize];
+        if node.step().is_some() {
+            context.history.begins();
+        }
         let rank = self.rank;
         match &node.task {
-            Task::Nothing => self.release(place),
+            Task::Nothing => self.release(place, context),
             Task::Groups(groups) => {
                 for (name, ranks) in groups.clone() {
                     self.collectives.set_group(name, name.wrapping_add(1), ranks);
                 }
-                self.release(place);
+                self.release(place, context);
             }
             &Task::Compute { ns } | &Task::Wait { ns } => {
                 if matches!(node.task, Task::Compute { .. }) && node.need != Need::Cpu {
                     self.computed = self.computed.wrapping_add(ns);
                 }
-                self.timers.add(rank, time(ns), Timer::Node(place), context.network);
+                let timer = (Timer::Node(place), context.history.chains.cause());
+                self.timers.add(rank, time(ns), timer, context.network);
             }
             &Task::Send { to, bytes, tag } => {
-                context.send(Sent { tag: own_tag(tag), from: rank, to, bytes, node: Some(place) });
+                context.send(own_tag(tag), (rank, to), bytes, Some(place));
             }
             &Task::Receive { from, bytes, tag } => {
                 let key = (own_tag(tag), from, rank);
@@ -281,6 +296,7 @@ impl Rank {
         let idle = !cpu && !computing && !communicating;
         if !self.finished && self.free.is_empty() && self.ongoing.is_empty() && idle {
             self.finished = true;
+            context.history.chains.finish();
             let (rank, at) = (self.rank, context.now());
             self.report = Some(Finished { rank, at, computed: time(self.computed) });
         }
@@ -292,7 +308,7 @@ impl Rank {
             return None;
         }
         let file = &plan.files[self.rank as usize];
-        let place = self.ongoing.first().or(self.free.first());
+        let place = self.ongoing.keys().next().or(self.free.first());
         let text = match place.map(|&place| &self.nodes[place as usize]) {
             Some(node) => {
                 format!("{file}: rank {} waits at node {} ({})", self.rank, node.id, node.task.name())

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use super::phases::Asked;
 use super::plan::{AstraPlan, Kind};
+use crate::work::StepRecord;
 
 /// A node of a trace.
 #[derive(Debug)]
@@ -56,7 +57,30 @@ pub(super) enum Task {
     Collective(Asked),
 }
 
+impl Node {
+    /// What it is on its rank's row of a timeline; none where it takes nothing of the rank.
+    pub fn step(&self) -> Option<StepRecord> {
+        let (kind, bytes) = match &self.task {
+            Task::Nothing | Task::Groups(_) | Task::Receive { .. } => return None,
+            Task::Compute { .. } => ("compute", None),
+            Task::Wait { .. } => ("broadcast", None),
+            Task::Send { bytes, .. } => ("send", Some(*bytes)),
+            Task::Collective(asked) => (asked.kind.name(), Some(asked.bytes)),
+        };
+        let lane = match self.need {
+            Need::Computing | Need::Nothing => 0,
+            Need::Communicating => 1,
+            Need::Cpu => 2,
+        };
+        Some(StepRecord { kind, bytes, lane })
+    }
+}
+
 impl Task {
+    pub fn is_computing(&self) -> bool {
+        matches!(self, Task::Compute { .. })
+    }
+
     pub fn name(&self) -> String {
         match self {
             Task::Nothing | Task::Groups(_) => "metadata".into(),

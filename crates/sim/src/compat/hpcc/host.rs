@@ -61,6 +61,7 @@ impl World {
         qp.line_rate = self.ports[port as usize].rate;
         qp.reaction = ReactionPoint::new(qp.line_rate);
         qp.next_avail = self.now;
+        self.note_start(flow, port);
         let window = self.plan.window;
         if window.enabled {
             let bdp = if window.global { self.largest_bdp } else { self.pairs[flow as usize].bdp };

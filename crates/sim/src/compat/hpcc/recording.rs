@@ -11,7 +11,7 @@ use super::packet::Kind;
 use super::plan::Flow as FlowPlan;
 use super::port::{Heard, LANES};
 use super::series::{HOST_COUNTS, LANE_COUNTS, SWITCH_LANE_COUNTS};
-use super::work::WORK_PRIORITY;
+use super::work::{WORK_PORT, WORK_PRIORITY};
 use super::world::World;
 use crate::record::counters::Rows;
 use crate::record::quantity::bits_per_second;
@@ -19,6 +19,7 @@ use crate::record::readings::Readings;
 use crate::record::series::Detail;
 use crate::record::signals::{Signal, Signals, Who};
 use crate::record::{Counter, Drop, Entity, Fault, Flow, FlowBlock, Meta, Pause, Queue, Recording};
+use crate::work::JobRecord;
 
 impl Heard {
     /// Time paused, a pause that lasts included.
@@ -144,7 +145,7 @@ pub(super) fn recording(
         queues,
         cpu: Vec::new(),
         veth: None,
-        jobs: Vec::new(),
+        jobs: jobs(world),
         skipped: Vec::new(),
         latency: Vec::new(),
         bridge_cores: Vec::new(),
@@ -240,6 +241,16 @@ impl World {
             ..Flow::default()
         }
     }
+}
+
+/// What became of the work, on the hosts that are its ranks.
+fn jobs(world: &World) -> Vec<JobRecord> {
+    let mut jobs = world.work.as_ref().map_or_else(Vec::new, |work| work.jobs());
+    for job in &mut jobs {
+        job.item = format!("port {WORK_PORT}");
+        job.hosts = (0..job.finished_ps.len() as u32).map(|rank| world.node_name(rank)).collect();
+    }
+    jobs
 }
 
 /// Ranks that wait for what never comes: nothing was left that could happen.

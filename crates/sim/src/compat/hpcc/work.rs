@@ -2,13 +2,15 @@
 
 use tailback_proto::units::Time;
 
+use super::packet::NONE;
 use super::plan::Flow;
+use super::port::LANES;
 use super::world::{Event, World};
-use crate::work::{Message, Network, Work};
+use crate::work::{Message, Network, Passage, Work};
 
 /// The fork's front ends send everything in this priority, to this port.
 pub(super) const WORK_PRIORITY: u8 = 3;
-const WORK_PORT: u32 = 100;
+pub(super) const WORK_PORT: u32 = 100;
 
 impl World {
     /// Lets the work act, where there is some. The run ends with it, at once.
@@ -17,6 +19,22 @@ impl World {
         act(&mut *work, self);
         self.done |= work.is_over();
         self.work = Some(work);
+    }
+
+    /// What a port has sent so far, bytes, and how long it has been paused for the work's priority, ps.
+    fn at_port(&self, port: u32) -> (u64, u64) {
+        let paused = self.heard[port as usize * LANES + WORK_PRIORITY as usize].paused_until(self.now);
+        (self.ports[port as usize].tx_bytes, paused)
+    }
+
+    /// The queue pair of a message starts at a port.
+    pub fn note_start(&mut self, flow: u32, port: u32) {
+        if self.work.is_some() {
+            if self.at_start.len() <= flow as usize {
+                self.at_start.resize(flow as usize + 1, (0, 0));
+            }
+            self.at_start[flow as usize] = self.at_port(port);
+        }
     }
 
     pub fn on_work(&mut self, timer: u32) {
@@ -54,5 +72,28 @@ impl Network for World {
 
     fn call_after(&mut self, delay: Time, timer: u32) {
         self.schedule(self.now.saturating_add(delay.0), Event::Work, timer);
+    }
+
+    /// What the link takes is without telemetry in packets' headers.
+    fn passage(&self, message: u32) -> Passage {
+        let flow = message as usize;
+        let qp = &self.send[flow];
+        let Some(&(sent, paused)) = self.at_start.get(flow).filter(|_| qp.port != NONE) else {
+            return Passage::default();
+        };
+        let payload = self.plan.payload_bytes as u64;
+        let resent = qp.packets_sent.saturating_sub((qp.furthest as u64).div_ceil(payload));
+        let headers = qp.packets_sent * self.plan.variant.data_header_bytes() as u64;
+        let own = qp.furthest as u64 + resent * payload + headers;
+        let (sent_now, paused_now) = self.at_port(qp.port);
+        let rate_mbps = (self.ports[qp.port as usize].rate / 1_000_000).max(1);
+        let on_link = |bytes: u64| Time(bytes.saturating_mul(8_000_000) / rate_mbps);
+        Passage {
+            ideal: Time(self.standalone_ns(flow).saturating_mul(1000)),
+            link: on_link(own),
+            behind: on_link((sent_now - sent).saturating_sub(own)),
+            paused: Time(paused_now - paused),
+            resent,
+        }
     }
 }

@@ -177,6 +177,9 @@ pub(super) struct World {
     pub over: Over,
     /// What sends messages during the run.
     pub work: Option<Box<dyn Work>>,
+    /// By place of a message of work: what its port had sent when its queue pair started, bytes, and how long it had been
+    /// paused, ps.
+    pub at_start: Vec<(u64, u64)>,
     /// The run is over.
     pub done: bool,
     /// Events to come that are idle.
@@ -264,6 +267,7 @@ impl World {
             next_flow: 0,
             over: Over::default(),
             work,
+            at_start: Vec::new(),
             done: false,
             idle_events: 0,
             sports: Default::default(),

@@ -15,9 +15,11 @@ mod rank;
 use std::collections::{HashMap, VecDeque};
 use tailback_proto::units::Time;
 
+use crate::compat::chain::Took;
+use crate::compat::history::History;
 use crate::jobs::links::Links;
 use crate::plan::PlanError;
-use crate::work::{Finished, LayerRecord, Message, Network, Work};
+use crate::work::{Finished, JobRecord, LayerRecord, Message, Network, Passage, Work};
 use groups::Members;
 use plan::{Part, SimaiPlan};
 use rank::{Context, Outgoing, Rank};
@@ -39,6 +41,7 @@ pub struct Simai {
     /// Messages in the network, and whether they are out of their NICs.
     sent: HashMap<u32, (Outgoing, bool)>,
     outgoing: Vec<Outgoing>,
+    history: History,
     finished: Vec<Finished>,
     layers: Vec<LayerRecord>,
     problem: Option<String>,
@@ -81,6 +84,7 @@ impl Simai {
             links: Links::default(),
             sent: HashMap::new(),
             outgoing: Vec::new(),
+            history: History::default(),
             finished: Vec::new(),
             layers: Vec::new(),
             problem: None,
@@ -95,7 +99,8 @@ impl Simai {
         let records = (rank == 0).then_some(&mut self.layers);
         let one = &mut self.ranks[rank as usize];
         let was_finished = one.is_finished();
-        act(one, &mut Context { plan: &self.plan, network, outgoing: &mut self.outgoing, records });
+        let (plan, outgoing, history) = (&self.plan, &mut self.outgoing, &mut self.history);
+        act(one, &mut Context { plan, network, outgoing, history, records });
         if one.is_finished() && !was_finished {
             let computed = Time(one.computed_ns.saturating_mul(1000));
             self.finished.push(Finished { rank, at: network.now(), computed });
@@ -148,8 +153,13 @@ impl Simai {
     fn tell_sent(&mut self, number: u32, network: &mut dyn Network) {
         if let Some((message, is_sent @ false)) = self.sent.get_mut(&number) {
             *is_sent = true;
-            let Outgoing { from, stream, .. } = *message;
+            let Outgoing { from, to, bytes, stream, cause, .. } = *message;
+            let passage = network.passage(number);
+            let took = Took::Message(to, bytes, Passage { ideal: passage.link, ..passage });
+            let cause = self.history.chains.again(cause);
+            self.history.chains.happens(cause, from, network.now(), took);
             self.with(from, network, |rank, context| rank.on_sent(stream, context));
+            self.history.chains.over();
         }
     }
 
@@ -171,7 +181,10 @@ impl Work for Simai {
             None => self.with(timer, network, |rank, context| rank.on_timers(context)),
             Some(extra) if extra == Extra::Begin as u32 => {
                 if let Some(message) = self.latent.pop_front() {
-                    self.send(message, network);
+                    self.history.chains.happens(message.cause, message.from, network.now(), Took::Delay);
+                    let cause = self.history.chains.cause();
+                    self.send(Outgoing { cause, ..message }, network);
+                    self.history.chains.over();
                 }
             }
             Some(extra) if extra == Extra::Comes as u32 => {
@@ -183,9 +196,11 @@ impl Work for Simai {
             }
             Some(_) => {
                 let Some((_, message)) = self.inside[1].pop() else { return };
-                let Outgoing { from, stream, .. } = message;
+                let Outgoing { from, to, bytes, stream, cause, .. } = message;
+                self.history.chains.happens(cause, from, network.now(), Took::Inside(to, bytes));
                 self.with(from, network, |rank, context| rank.on_sent(stream, context));
                 self.tell_received(message, network);
+                self.history.chains.over();
             }
         }
     }
@@ -196,8 +211,12 @@ impl Work for Simai {
 
     fn on_done(&mut self, message: u32, network: &mut dyn Network) {
         self.tell_sent(message, network);
+        let passage = network.passage(message);
         if let Some((message, _)) = self.sent.remove(&message) {
+            let took = Took::Message(message.to, message.bytes, passage);
+            self.history.chains.happens(message.cause, message.from, network.now(), took);
             self.tell_received(message, network);
+            self.history.chains.over();
         }
     }
 
@@ -215,6 +234,10 @@ impl Work for Simai {
 
     fn waiting(&self) -> Vec<(u32, String)> {
         (0..).zip(&self.ranks).filter_map(|(host, rank)| Some((host, rank.waiting(&self.plan)?))).collect()
+    }
+
+    fn jobs(&self) -> Vec<JobRecord> {
+        vec![self.history.job(self.plan.name(), self.ranks.len(), &self.finished)]
     }
 
     fn layers(&self) -> &[LayerRecord] {

@@ -84,6 +84,12 @@ pub enum Kind {
     AllToAll,
 }
 
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        ["all-reduce", "all-gather", "reduce-scatter", "all-to-all"][self as usize]
+    }
+}
+
 /// Whose groups: tensor, data, expert parallelism, and data parallelism among the same experts.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
@@ -121,6 +127,11 @@ impl SimaiPlan {
             Part::Forward | Part::Input => self.tensor,
         };
         (ranks > 1).then_some(ranks)
+    }
+
+    /// What the workload is called.
+    pub(super) fn name(&self) -> &str {
+        self.file.rsplit('/').next().unwrap_or(&self.file)
     }
 
     pub(super) fn check(&self) -> Result<(), PlanError> {

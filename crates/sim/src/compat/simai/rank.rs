@@ -7,19 +7,28 @@ use tailback_proto::units::Time;
 use super::exchange::{Action, Exchange, Label, Piece, TO_MEMORY_NS};
 use super::groups::Members;
 use super::plan::{Part, SimaiPlan};
+use crate::compat::chain::{Cause, Took};
+use crate::compat::history::History;
 use crate::compat::timers::Timers;
-use crate::work::{LayerRecord, Network};
+use crate::work::{LayerRecord, Network, StepRecord};
 
 /// Time from one step to the next, ns.
 const STEP_NS: u64 = 1;
+
+/// What a rank does before a collective.
+const COMPUTE: StepRecord = StepRecord { kind: "compute", bytes: None, lane: 0 };
 
 /// What a rank is to be told.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Timer {
     /// It goes on with the next step.
     Step,
-    /// The memory has a piece; it takes so long for it, ns.
+    /// It goes on, since it has computed.
+    Computed,
+    /// The memory has a piece; it takes so long to reduce it, ns.
     Memory(u32, Piece, u64),
+    /// It has reduced a piece.
+    Reduced(u32, Piece),
     /// A layer knows that its collective is over.
     Layer(Part, u32, Time),
 }
@@ -39,7 +48,10 @@ enum State {
 struct Stream {
     layer: u32,
     part: Part,
+    /// When it was asked for, and when its turn came.
     begin: Time,
+    begun: Time,
+    step: StepRecord,
     exchange: Exchange,
 }
 
@@ -51,6 +63,7 @@ pub(super) struct Outgoing {
     pub to: u32,
     pub bytes: u64,
     pub label: Label,
+    pub cause: Cause,
 }
 
 /// What is around a rank while it acts.
@@ -58,6 +71,7 @@ pub(super) struct Context<'a> {
     pub plan: &'a SimaiPlan,
     pub network: &'a mut dyn Network,
     pub outgoing: &'a mut Vec<Outgoing>,
+    pub history: &'a mut History,
     pub records: Option<&'a mut Vec<LayerRecord>>,
 }
 
@@ -73,7 +87,7 @@ pub(super) struct Rank {
     passed: bool,
     /// Time of all computing begun, ns.
     pub computed_ns: u64,
-    timers: Timers<Timer>,
+    timers: Timers<(Timer, Cause)>,
     /// Collectives by their number, which is the same at all ranks.
     streams: HashMap<u32, Stream>,
     next_stream: u32,
@@ -118,6 +132,7 @@ impl Rank {
     }
 
     fn after(&mut self, ns: u64, timer: Timer, context: &mut Context) {
+        let timer = (timer, context.history.chains.cause());
         self.timers.add(self.rank, Time(ns.saturating_mul(1000)), timer, context.network);
     }
 
@@ -125,16 +140,23 @@ impl Rank {
     pub fn on_timers(&mut self, context: &mut Context) {
         let now = context.network.now();
         let mut place = 0;
-        while let Some(timer) = self.timers.get(now, place) {
+        while let Some((timer, cause)) = self.timers.get(now, place) {
             place += 1;
+            let took = match timer {
+                Timer::Computed => Took::Compute,
+                Timer::Reduced(..) => Took::Reduce,
+                Timer::Step | Timer::Memory(..) | Timer::Layer(..) => Took::Delay,
+            };
+            context.history.chains.happens(cause, self.rank, now, took);
             match timer {
-                Timer::Step => self.step(context),
-                Timer::Memory(stream, piece, 0) => {
+                Timer::Step | Timer::Computed => self.step(context),
+                Timer::Memory(stream, piece, 0) | Timer::Reduced(stream, piece) => {
                     self.act(stream, context, |exchange, actions| exchange.on_memory(piece, actions));
                 }
-                Timer::Memory(stream, piece, ns) => self.after(ns, Timer::Memory(stream, piece, 0), context),
+                Timer::Memory(stream, piece, ns) => self.after(ns, Timer::Reduced(stream, piece), context),
                 Timer::Layer(part, layer, begin) => self.on_layer(part, layer, begin, context),
             }
+            context.history.chains.over();
         }
         self.timers.remove(now);
     }
@@ -145,6 +167,7 @@ impl Rank {
         if self.passed {
             self.state = State::Rest;
             if self.ended == self.next_stream {
+                context.history.chains.finish();
                 self.finished = true;
             } else if self.weights.contains_key(&0) {
                 self.waits_since.entry(0).or_insert(context.network.now());
@@ -175,7 +198,11 @@ impl Rank {
             let ns = layer.parts[part as usize].compute_ns;
             self.computed_ns += ns;
             if ns > 0 {
-                self.after(ns, Timer::Step, context);
+                let now = context.network.now();
+                let end = Time(now.0.saturating_add(ns.saturating_mul(1000)));
+                context.history.begins();
+                context.history.does(self.rank, COMPUTE, now, end);
+                self.after(ns, Timer::Computed, context);
                 return;
             }
         }
@@ -224,11 +251,13 @@ impl Rank {
         let number = self.next_stream;
         self.next_stream += 1;
         let begin = context.network.now();
-        self.streams.insert(number, Stream { layer: self.layer, part, begin, exchange });
+        let queue = (part == Part::Weight) as usize;
+        let step = StepRecord { kind: asked.kind.name(), bytes: Some(asked.bytes), lane: 1 + queue as u8 };
+        let stream = Stream { layer: self.layer, part, begin, begun: begin, step, exchange };
+        self.streams.insert(number, stream);
         if part == Part::Weight {
             *self.weights.entry(self.layer).or_default() += 1;
         }
-        let queue = (part == Part::Weight) as usize;
         self.waiting[queue].push(number);
         self.begin_next(queue, context);
         true
@@ -240,6 +269,10 @@ impl Rank {
         }
         let Some(number) = self.waiting[queue].pop() else { return };
         self.running[queue] = Some(number);
+        context.history.begins();
+        if let Some(stream) = self.streams.get_mut(&number) {
+            stream.begun = context.network.now();
+        }
         let early = self.early.remove(&number).unwrap_or_default();
         self.act(number, context, |exchange, actions| {
             exchange.begin(actions);
@@ -261,7 +294,8 @@ impl Rank {
                     self.after(TO_MEMORY_NS, Timer::Memory(number, piece, ns), context);
                 }
                 Action::Send(to, label) => {
-                    context.outgoing.push(Outgoing { stream: number, from: self.rank, to, bytes, label });
+                    let (stream, from, cause) = (number, self.rank, context.history.chains.cause());
+                    context.outgoing.push(Outgoing { stream, from, to, bytes, label, cause });
                 }
             }
         }
@@ -272,7 +306,9 @@ impl Rank {
 
     /// A collective is over: its layer is told, and then the next one begins.
     fn end(&mut self, number: u32, context: &mut Context) {
-        let Some(Stream { layer, part, begin, .. }) = self.streams.remove(&number) else { return };
+        let Some(stream) = self.streams.remove(&number) else { return };
+        let Stream { layer, part, begin, begun, step, .. } = stream;
+        context.history.does(self.rank, step, begun, context.network.now());
         let update = context.plan.layers[layer as usize].update_ns;
         self.after(update, Timer::Layer(part, layer, begin), context);
         let queue = (part == Part::Weight) as usize;

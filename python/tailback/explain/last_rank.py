@@ -1,0 +1,27 @@
+"""What a page says of the rank that finished last, of runs of another simulator's inputs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+from tailback import text
+from tailback.explain.stages import Figure
+from tailback.explain.words import Page
+from tailback.findings.critical_path import parts, worst
+from tailback.measures.critical_path import critical_paths
+from tailback.recorded.run import Recorded
+
+
+def with_last_rank(result: Recorded, page: Page) -> Page:
+    """The page, with the chain of events that each job ended with."""
+    reasons, evidence = list(page.reasons), list(page.evidence)
+    for path in map(asdict, critical_paths(result)):
+        shares = [(words, time_s / path["end_s"]) for words, time_s in parts(path)]
+        most = shares[0]
+        reasons.append(
+            f"Rank {path['last_rank']} ({path['last']}) was done last, after {text.duration(path['end_s'])}. "
+            f"It waited most, {text.share(most[1])} of that, for {most[0]}."
+        )
+        reasons += filter(None, [worst(path)])
+        evidence += [Figure(f"waited for {words}", text.share(share), "") for words, share in shares]
+    return replace(page, reasons=reasons, evidence=evidence)
