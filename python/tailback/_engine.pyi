@@ -1,6 +1,7 @@
 """The engine: `crates/py`. Tables are anything that speaks the Arrow PyCapsule interface."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, final
 
 from tailback.controller import Checked
@@ -98,7 +99,15 @@ class Recording:
 
     @property
     def flows(self) -> Any:
-        """A row a queue pair."""
+        """A row a queue pair; once."""
+    @property
+    def flow_folder(self) -> Path | None:
+        """The folder of the file that rows of flows are in, if they are in one: `next_flows` gives them."""
+    @property
+    def flow_columns(self) -> Any:
+        """The schema of flows."""
+    def next_flows(self) -> tuple[Any, Any] | None:
+        """Rows of flows that follow each other: columns whose values differ, and those of one value."""
     @property
     def entities(self) -> Any:
         """A row an entity of the series."""
@@ -124,7 +133,12 @@ class HpccRecording:
         """As of any run; its times count from `origin_ns`."""
     @property
     def fct(self) -> bytes:
-        """That simulator's file: a line a finished message, in the order in which they finished."""
+        """That simulator's file: a line a finished message, in the order in which they finished; empty where
+        the run has written it.
+        """
+    @property
+    def fct_file(self) -> Path | None:
+        """Where, if it has."""
     @property
     def pfc(self) -> Any:
         """A row a PFC frame received."""
@@ -161,6 +175,8 @@ class HpccSimulation:
         Each is layer, what of it (0 forward, 1 input gradient, 2 weight gradient), when it was asked for,
         when its layer knew that it was over, and how long the rank waited for it, in ns.
         """
+    def keep_in(self, folder: str) -> None:
+        """What there is very much of leaves memory for files in this folder."""
     def advance(self, max_events: int) -> Progress:
         """Executes up to `max_events` events, without the interpreter's lock.
 
@@ -196,6 +212,8 @@ class Simulation:
         """
     def ranks_finished(self) -> list[tuple[int, int, int]]:
         """Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns."""
+    def keep_in(self, folder: str) -> None:
+        """What there is very much of leaves memory for files in this folder."""
     def advance(self, max_events: int) -> Progress:
         """Executes up to `max_events` events, without the interpreter's lock. OSError: of a capture."""
     def capture(self, path: str, links: Sequence[str], start_ps: int, stop_ps: int, snap_bytes: int) -> None:

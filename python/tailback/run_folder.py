@@ -9,7 +9,7 @@ figures and the tool's version.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ import pyarrow as pa
 from tailback.files import read_file
 from tailback.files.json import in_lines, read_json
 from tailback.files.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file
-from tailback.files.parquet import as_parquet, read_parquet
+from tailback.files.parquet import read_parquet, write_parquet
 from tailback.limits import RESULT_BYTES, RESULT_VALUES
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup, Setup
@@ -62,7 +62,7 @@ def write(result: Recorded, out_dir: str | Path | OutFolder, report: bool = True
         OSError: it cannot be written; nothing of it is there, and an older result still is.
     """
     if isinstance(out_dir, OutFolder):
-        out_dir.fill(lambda inside: _write_files(result, inside, report))
+        out_dir.fill(lambda inside: _write_files(result, inside, report, out_dir.grown()))
         return out_dir.path
     out = Path(out_dir)
     try:
@@ -115,10 +115,14 @@ def _replaced(path: Path, data: bytes) -> Path:
         beside.unlink(missing_ok=True)
 
 
-def _write_files(result: Recorded, folder: Path, report: bool) -> None:
-    for name, data in {**result.setup.files, **result.outputs}.items():
+def _write_files(result: Recorded, folder: Path, report: bool, grown: Collection[str] = ()) -> None:
+    """All but what has grown during the run, and is put in place with them."""
+    for name in (*result.setup.files, *result.outputs):
         if not _is_own(name):
             raise ValueError(f"{name!r} is no name for a file of a result")
+        if name in grown:
+            continue
+        data = result.outputs[name] if name in result.outputs else result.setup.files[name]
         (folder / name).parent.mkdir(exist_ok=True)
         write_file(folder / name, data)
     if (folder / INPUTS).is_dir():
@@ -126,10 +130,10 @@ def _write_files(result: Recorded, folder: Path, report: bool) -> None:
     counters = {"names": result.counter_names, "nodes": result.counters_by_node}
     write_file(folder / "counters.json", in_lines(counters).encode())
     write_file(folder / "timing.json", in_lines(_timing(result)).encode())
-    write_file(folder / "flows.parquet", as_parquet(result.flows))
-    write_file(folder / "series.parquet", as_parquet(result.series))
-    write_file(folder / "entities.parquet", as_parquet(result.entities))
-    write_file(folder / "signals.parquet", as_parquet(result.signals))
+    write_parquet(folder / "flows.parquet", result.flows)
+    write_parquet(folder / "series.parquet", result.series)
+    write_parquet(folder / "entities.parquet", result.entities)
+    write_parquet(folder / "signals.parquet", result.signals)
     if report:
         from tailback.report import render
 

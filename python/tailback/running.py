@@ -137,6 +137,9 @@ class Engine(Protocol[Recorded]):
     def advance(self, max_events: int) -> Progress:
         """Executes up to `max_events` events."""
 
+    def keep_in(self, folder: str) -> None:
+        """What there is very much of goes to files in this folder."""
+
     def finish(self) -> Recorded:
         """Ends the run where it stands and hands over what was recorded."""
 
@@ -186,6 +189,8 @@ def carry_out(
     """
     # All others than those who have interrupted the run already would lose it by a Ctrl-C after its end.
     with nullcontext() if out is None else claimed(out) as folder, signals.noted() as seen:
+        if folder is not None:
+            simulation.keep_in(str(folder.held()))
         if capture is not None:
             _begin_capture(simulation, capture, folder)
         cores = _use(simulation, threads)

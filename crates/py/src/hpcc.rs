@@ -7,6 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tailback_sim::compat::astra::Astra;
 use tailback_sim::compat::hpcc::{self, fct_text, HpccPlan, PfcEvent};
@@ -14,7 +15,7 @@ use tailback_sim::compat::simai::Simai;
 use tailback_sim::plan::PlanError;
 use tailback_sim::work::{Finished, LayerRecord};
 
-use crate::{failed, finished, rows, tables, Progress, Recording};
+use crate::{failed, finished, os_error, rows, tables, Progress, Recording};
 
 /// ASTRA-sim's system layer with the ranks' traces.
 pub fn astra(plan_json: &str, traces: &[PyBackedBytes]) -> Result<Astra, PlanError> {
@@ -48,9 +49,12 @@ pub fn in_ns(finished: &[Finished]) -> Vec<(u32, u64, u64)> {
 pub struct HpccRecording {
     #[pyo3(get)]
     recording: Py<Recording>,
-    /// That simulator's file of finished messages.
+    /// That simulator's file of finished messages; empty where the run has written it.
     #[pyo3(get)]
     fct: Py<PyBytes>,
+    /// Where, if it has.
+    #[pyo3(get)]
+    fct_file: Option<PathBuf>,
     pfc: RecordBatch,
     /// That simulator's queue-length file.
     #[pyo3(get)]
@@ -131,12 +135,21 @@ impl HpccSimulation {
         Ok(layers_in_ns(simulation.work().map_or(&[], |work| work.layers()), known))
     }
 
+    /// Messages that are over leave memory for files in this folder, where there are many: fct.txt, and one without a name.
+    fn keep_in(&mut self, folder: PathBuf) -> PyResult<()> {
+        self.0.as_mut().ok_or_else(finished)?.keep_in(folder);
+        Ok(())
+    }
+
     /// Executes up to `max_events` events, without the interpreter's lock.
     ///
-    /// ValueError with one line where the work cannot go on.
+    /// ValueError with one line where the work cannot go on. OSError where such a file cannot be written.
     fn advance(&mut self, py: Python<'_>, max_events: u64) -> PyResult<Progress> {
         let simulation = self.0.as_mut().ok_or_else(finished)?;
         let progress = py.detach(|| simulation.advance(max_events)).into();
+        if let Some(error) = simulation.failed() {
+            return Err(os_error(error));
+        }
         match simulation.problem() {
             Some(problem) => Err(PyValueError::new_err(problem.to_string())),
             None => Ok(progress),
@@ -145,9 +158,10 @@ impl HpccSimulation {
 
     /// Ends the run where it stands and hands over what was recorded; once.
     fn finish(&mut self, py: Python<'_>) -> PyResult<HpccRecording> {
-        let simulation = self.0.take().ok_or_else(finished)?;
-        let (recording, fct, pfc, qlen, origin_ns, finished) = py
+        let mut simulation = self.0.take().ok_or_else(finished)?;
+        let (recording, (fct, fct_file), pfc, qlen, origin_ns, finished) = py
             .detach(|| {
+                let fct_file = simulation.end_fct()?;
                 let recorded = simulation.finish();
                 let hpcc::HpccRecording { recording, fct, pfc, qlen, origin_ns, finished, .. } = recorded;
                 let text = fct_text(&fct);
@@ -155,10 +169,18 @@ impl HpccSimulation {
                 let (fct, pfc) =
                     (Python::attach(|py| PyBytes::new(py, text.as_bytes()).unbind()), pfc_table(&pfc)?);
                 drop(text);
-                Ok((Recording::new(recording)?, fct, pfc, qlen, origin_ns, finished))
+                Ok((Recording::new(recording)?, (fct, fct_file), pfc, qlen, origin_ns, finished))
             })
             .map_err(failed)?;
-        Ok(HpccRecording { recording: Py::new(py, recording)?, fct, pfc, qlen, origin_ns, finished })
+        Ok(HpccRecording {
+            recording: Py::new(py, recording)?,
+            fct,
+            fct_file,
+            pfc,
+            qlen,
+            origin_ns,
+            finished,
+        })
     }
 }
 

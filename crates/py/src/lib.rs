@@ -14,6 +14,7 @@ mod tables;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use arrow_array::RecordBatch;
 use arrow_pyarrow::ToPyArrow;
@@ -57,7 +58,7 @@ impl From<tailback_sim::Progress> for Progress {
 /// What was recorded of a run.
 #[pyclass(frozen)]
 struct Recording {
-    flows: Vec<RecordBatch>,
+    flows: Mutex<tables::FlowBatches>,
     series: RecordBatch,
     entities: RecordBatch,
     signals: RecordBatch,
@@ -67,11 +68,34 @@ struct Recording {
 
 #[pymethods]
 impl Recording {
-    /// A row a queue pair or TCP connection.
+    /// A row a queue pair or TCP connection; once. Where rows are in a file, `next_flows` gives them without having all in memory.
     #[getter]
     fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let batches: PyResult<Vec<_>> = self.flows.iter().map(|batch| batch.to_pyarrow(py)).collect();
-        py.import("pyarrow")?.getattr("Table")?.call_method1("from_batches", (batches?,))
+        let mut flows = self.flows.lock().expect("nobody panics with it");
+        let mut batches = Vec::new();
+        while let Some(batch) = flows.next_batch().map_err(failed)? {
+            batches.push(batch.to_pyarrow(py)?);
+        }
+        py.import("pyarrow")?.getattr("Table")?.call_method1("from_batches", (batches,))
+    }
+
+    /// The folder of the file that rows of flows are in, if they are in one.
+    #[getter]
+    fn flow_folder(&self) -> Option<PathBuf> {
+        self.flows.lock().expect("nobody panics with it").folder()
+    }
+
+    /// The columns of flows: a schema.
+    #[getter]
+    fn flow_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.flows.lock().expect("nobody panics with it").schema.to_pyarrow(py)
+    }
+
+    /// Rows of flows that follow each other: columns whose values differ, and those of one value. `None` after the last.
+    fn next_flows<'py>(&self, py: Python<'py>) -> PyResult<Option<[Bound<'py, PyAny>; 2]>> {
+        let mut flows = self.flows.lock().expect("nobody panics with it");
+        let Some([differ, same]) = flows.next_in_two().map_err(failed)? else { return Ok(None) };
+        Ok(Some([differ.to_pyarrow(py)?, same.to_pyarrow(py)?]))
     }
 
     /// A row a bin, entity and metric.
@@ -177,6 +201,12 @@ impl Simulation {
         Ok(hpcc::layers_in_ns(simulation.work().map_or(&[], |work| work.layers()), known))
     }
 
+    /// Many rows of flows leave memory for a file without a name in this folder.
+    fn keep_in(&mut self, folder: PathBuf) -> PyResult<()> {
+        self.0.as_mut().ok_or_else(finished)?.keep_in(folder);
+        Ok(())
+    }
+
     /// Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns.
     fn ranks_finished(&self) -> PyResult<Vec<(u32, u64, u64)>> {
         let simulation = self.0.as_ref().ok_or_else(finished)?;
@@ -251,7 +281,7 @@ impl Simulation {
 impl Recording {
     fn new(recorded: tailback_sim::record::Recording) -> Result<Self, Failure> {
         Ok(Recording {
-            flows: tables::flows(recorded.blocks, &recorded.flows)?,
+            flows: Mutex::new(tables::FlowBatches::new(recorded.blocks, &recorded.flows)),
             entities: tables::entities(&recorded.series)?,
             series: tables::series(recorded.series)?,
             signals: tables::signals(&recorded.signals)?,
@@ -262,10 +292,13 @@ impl Recording {
 }
 
 /// Anything that can go wrong with a table or with JSON.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-fn failed(error: Failure) -> PyErr {
-    PyRuntimeError::new_err(error.to_string())
+pub(crate) fn failed(error: Failure) -> PyErr {
+    match error.downcast::<std::io::Error>() {
+        Ok(error) => os_error(*error),
+        Err(error) => PyRuntimeError::new_err(error.to_string()),
+    }
 }
 
 /// As Python has it: the number, and its text alone.

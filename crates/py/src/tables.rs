@@ -1,16 +1,19 @@
 //! A recording as Arrow tables.
 
 use arrow_array::types::Int32Type;
-use arrow_array::{Array, RecordBatch};
+use arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use arrow_array::{
     ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array, UInt8Array,
 };
-use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tailback_sim::record::{
-    Cells, Counter, Entity, Flow, FlowBlock, Read, Series, Signals, Told, Who, COLUMNS,
+    Cells, Counter, Entity, Flow, FlowBlock, FlowBlocks, Read, Series, Signals, Told, Who, COLUMNS,
 };
+
+use crate::Failure;
 
 pub type Table = Result<RecordBatch, ArrowError>;
 
@@ -39,41 +42,88 @@ fn floats(values: impl Iterator<Item = f64>) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values(values))
 }
 
+/// Columns, each with whether all of its values are the same.
+type Columns = Vec<(ArrayRef, bool)>;
+
 /// The flow table, block by block. What columns of one value hold is there once for all blocks.
-pub fn flows(mut blocks: Vec<FlowBlock>, rest: &[Flow]) -> Result<Vec<RecordBatch>, ArrowError> {
-    if !rest.is_empty() || blocks.is_empty() {
-        blocks.push(FlowBlock::new(rest));
+pub struct FlowBatches {
+    blocks: FlowBlocks,
+    rest: Option<FlowBlock>,
+    /// Places of the columns that there are, and the table with them.
+    columns: Vec<usize>,
+    pub schema: SchemaRef,
+    /// By column: the last block's of one value.
+    known: Vec<Option<(Cells, ArrayRef)>>,
+    /// Number of the next row.
+    first: usize,
+    in_file: bool,
+}
+
+impl FlowBatches {
+    pub fn new(blocks: FlowBlocks, rest: &[Flow]) -> FlowBatches {
+        let rest = (!rest.is_empty() || blocks.is_empty()).then(|| FlowBlock::new(rest));
+        let has = |at: usize| {
+            let (some, none) = blocks.has(at);
+            let of_rest = |is: fn(&Cells) -> bool| rest.as_ref().is_some_and(|rest| is(&rest.columns[at]));
+            (some || of_rest(Cells::has_some), none || of_rest(Cells::has_none))
+        };
+        let columns: Vec<usize> = (0..COLUMNS.len()).filter(|&at| COLUMNS[at].is_in(has(at).0)).collect();
+        let field = |&at: &usize| Field::new(COLUMNS[at].name, kind(&COLUMNS[at].read), has(at).1);
+        let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<Field>>()));
+        let (known, in_file) = (columns.iter().map(|_| None).collect(), blocks.folder().is_some());
+        FlowBatches { blocks, rest, columns, schema, known, first: 0, in_file }
     }
-    let any = |at: usize, is: fn(&Cells) -> bool| blocks.iter().any(|block| is(&block.columns[at]));
-    let columns: Vec<usize> =
-        (0..COLUMNS.len()).filter(|&at| COLUMNS[at].is_in(any(at, Cells::has_some))).collect();
-    let fields = columns
-        .iter()
-        .map(|&at| Field::new(COLUMNS[at].name, kind(&COLUMNS[at].read), any(at, Cells::has_none)));
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
-    let mut known: Vec<Option<(Cells, ArrayRef)>> = columns.iter().map(|_| None).collect();
-    let mut first = 0;
-    let batch = |block: FlowBlock| {
+
+    /// The folder of the file that blocks are in, if they are in one.
+    pub fn folder(&self) -> Option<PathBuf> {
+        self.blocks.folder().filter(|_| self.in_file)
+    }
+
+    /// How many rows the next block has, and its columns; none: there are no more.
+    fn arrays(&mut self) -> std::io::Result<Option<(usize, Columns)>> {
+        let Some(block) = self.blocks.next().transpose()?.or_else(|| self.rest.take()) else {
+            return Ok(None);
+        };
         let rows = block.rows;
         let mut cells: Vec<Option<Cells>> = block.columns.into_iter().map(Some).collect();
-        let arrays = columns.iter().zip(&mut known).map(|(&at, known)| {
+        let arrays = self.columns.iter().zip(&mut self.known).map(|(&at, known)| {
             let cells = cells[at].take().unwrap_or(Cells::Row);
+            let is_same = cells.is_same();
             match known {
-                Some((same, array)) if *same == cells && array.len() == rows && cells.is_same() => {
-                    array.clone()
+                Some((same, array)) if *same == cells && array.len() == rows && is_same => {
+                    (array.clone(), true)
                 }
                 _ => {
-                    let made = array(&cells, &COLUMNS[at].read, first, rows);
-                    *known = cells.is_same().then(|| (cells, made.clone()));
-                    made
+                    let made = array(&cells, &COLUMNS[at].read, self.first, rows);
+                    *known = is_same.then(|| (cells, made.clone()));
+                    (made, is_same)
                 }
             }
         });
         let arrays = arrays.collect();
-        first += rows;
-        RecordBatch::try_new(schema.clone(), arrays)
-    };
-    blocks.into_iter().map(batch).collect()
+        self.first += rows;
+        Ok(Some((rows, arrays)))
+    }
+
+    /// The next block.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, Failure> {
+        let Some((_, arrays)) = self.arrays()? else { return Ok(None) };
+        let arrays = arrays.into_iter().map(|(array, _)| array).collect();
+        Ok(Some(RecordBatch::try_new(self.schema.clone(), arrays)?))
+    }
+
+    /// The next block in two: columns whose values differ, and those of one value.
+    pub fn next_in_two(&mut self) -> Result<Option<[RecordBatch; 2]>, Failure> {
+        let Some((rows, arrays)) = self.arrays()? else { return Ok(None) };
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let part = |same: bool| {
+            let own = arrays.iter().zip(self.schema.fields()).filter(|((_, is_same), _)| *is_same == same);
+            let (arrays, fields): (Vec<ArrayRef>, Vec<FieldRef>) =
+                own.map(|((array, _), field)| (array.clone(), field.clone())).unzip();
+            RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+        };
+        Ok(Some([part(false)?, part(true)?]))
+    }
 }
 
 fn kind(read: &Read) -> DataType {

@@ -9,6 +9,7 @@ mod windows;
 mod work;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::units::Time;
@@ -17,7 +18,7 @@ use crate::capture::{Capture, CaptureSettings, Output};
 use crate::event::Event;
 use crate::fabric::Arrived;
 use crate::plan::{Plan, PlanError};
-use crate::record::{Recorder, Recording};
+use crate::record::{FlowRows, Recorder, Recording};
 use crate::world::World;
 
 /// A run under way.
@@ -36,6 +37,7 @@ pub struct Simulation {
     skipping: Option<Box<skipping::Skipping>>,
     /// There are controllers that are not built in, which may see the order of what happens at different nodes.
     external: bool,
+    rows: FlowRows,
 }
 
 /// How far a run is.
@@ -86,11 +88,17 @@ impl Simulation {
             others: threads::Others::default(),
             skipping: None,
             external: !controls.is_empty(),
+            rows: FlowRows::default(),
         };
         simulation.carry_jobs()?;
         simulation.begin_skipping()?;
         simulation.begin_windows();
         Ok(simulation)
+    }
+
+    /// Many rows of the flow table leave memory for a file without a name in this folder.
+    pub fn keep_in(&mut self, folder: PathBuf) {
+        self.rows.keep_in(folder);
     }
 
     /// Writes what links carry from now on as pcapng; once, before the run.
@@ -202,8 +210,14 @@ impl Simulation {
         self.join();
         self.recorder.close(&mut self.world);
         let skipped = self.skipped();
-        let mut recording =
-            crate::record::recording(&self.plan, &mut self.world, self.recorder, self.events, complete);
+        let mut recording = crate::record::recording(
+            &self.plan,
+            &mut self.world,
+            self.recorder,
+            self.events,
+            complete,
+            self.rows,
+        );
         recording
             .meta
             .faults

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tailback.astra.inputs import AstraInputs, AstraOptions, load_inputs
 from tailback.astra.setup import AstraSetup
 from tailback.files.out_folder import OutFolder
+from tailback.files.outputs import Outputs
 from tailback.hpcc.work import Recorded, WorkRun
 from tailback.plan import plan_json
 from tailback.running import Took, carry_out
@@ -63,7 +64,7 @@ def run_astra(
             for rank, cycles, computed in recorded.finished
         )
         outputs = {CYCLES: "".join(lines).encode(), **recorded.outputs}
-        return Result.of(setup, recorded.recording, *took, outputs=outputs)
+        return Result.of(setup, recorded.recording, *took, outputs=Outputs(outputs))
 
     run = WorkRun(inputs.options.workload, make, native)
     return carry_out(run, result, out, progress, report)

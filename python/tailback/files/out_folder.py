@@ -59,6 +59,10 @@ class OutFolder(AbstractContextManager["OutFolder"]):
             self._held = self._new_work()
         return self._held
 
+    def grown(self) -> set[str]:
+        """Names of the files that are there so far."""
+        return {path.name for path in self._held.iterdir()} if self._held else set()
+
     def fill(self, write: Callable[[Path], None]) -> None:
         """Lets `write` write all files of a result into a folder, and puts them in place.
 

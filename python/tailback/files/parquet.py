@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +20,22 @@ _GROUP_ROWS = 1 << 20
 def as_parquet(table: pa.Table) -> bytes:
     """A table as the bytes of a file, the same for the same table."""
     buffer = io.BytesIO()
+    _write(buffer, table)
+    return buffer.getvalue()
+
+
+def write_parquet(path: Path, table: pa.Table) -> None:
+    """Writes the same to a new file; it is on the disk when this returns."""
+    with path.open("xb") as file:
+        _write(file, table)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write(out: BinaryIO, table: pa.Table) -> None:
     # Every setting that shapes the bytes is named, so that a new default of the library changes nothing.
     with pq.ParquetWriter(
-        buffer,
+        out,
         table.schema,
         version="2.6",
         data_page_version="1.0",
@@ -30,8 +46,18 @@ def as_parquet(table: pa.Table) -> bytes:
     ) as file:
         # Group by group: a long table is never there a second time.
         for begin in range(0, max(1, table.num_rows), _GROUP_ROWS):
-            file.write_table(table.slice(begin, _GROUP_ROWS).combine_chunks(), _GROUP_ROWS)
-    return buffer.getvalue()
+            file.write_table(_in_one(table.slice(begin, _GROUP_ROWS)), _GROUP_ROWS)
+
+
+def _in_one(table: pa.Table) -> pa.Table:
+    """Each column in one piece, since the bytes depend on pieces; but not a piece that is there again and
+    again, as of a column of one value, which takes no room so.
+    """
+    for at, column in enumerate(table.columns):
+        places = {tuple(part.address for part in chunk.buffers() if part) for chunk in column.chunks[:-1]}
+        if len(places) != 1:
+            table = table.set_column(at, table.schema.field(at), pa.chunked_array([column.combine_chunks()]))
+    return table
 
 
 def read_parquet(content: bytes, most_rows: int, most_values: int, most_bytes: int) -> pa.Table:

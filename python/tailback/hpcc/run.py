@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tailback.files.out_folder import OutFolder
+from tailback.files.outputs import Outputs
 from tailback.hpcc.inputs import HpccInputs, load_inputs
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
 from tailback.hpcc.tokens import InputError
+from tailback.hpcc.work import own_files
 from tailback.plan import packed_plan
 from tailback.running import Took, carry_out
 
@@ -50,13 +52,13 @@ def run_hpcc(
 
     def result(recorded: HpccRecording, took: Took) -> Result:
         # Arrow takes a while to load, and reading the files does not need it.
-        from tailback.hpcc.outputs import FCT, PFC, QLEN, pfc_text
+        from tailback.hpcc.outputs import QLEN
         from tailback.results import Result
 
-        outputs = {FCT: recorded.fct, PFC: pfc_text(recorded.pfc)}
+        outputs = own_files(recorded)
         if setup.plan["queue_monitor"]:
             outputs[QLEN] = recorded.qlen.encode()
-        return Result.of(setup, recorded.recording, *took, outputs=outputs)
+        return Result.of(setup, recorded.recording, *took, outputs=Outputs(outputs))
 
     return carry_out(simulation, result, out, progress, report)
 

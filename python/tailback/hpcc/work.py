@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from tailback.hpcc.tokens import InputError
 
 if TYPE_CHECKING:
-    from tailback._engine import Progress, Recording
+    from tailback._engine import HpccRecording, Progress, Recording
 
 
 class Recorded(NamedTuple):
@@ -17,7 +17,7 @@ class Recorded(NamedTuple):
 
     recording: Recording
     finished: list[tuple[int, int, int]]
-    outputs: dict[str, bytes]
+    outputs: dict[str, bytes | BinaryIO]
 
 
 class WorkRun:
@@ -41,13 +41,23 @@ class WorkRun:
             raise InputError(self._file, str(error)) from None
         return progress
 
+    def keep_in(self, folder: str) -> None:
+        """What there is very much of goes to files in this folder."""
+        self._simulation.keep_in(folder)
+
     def finish(self) -> Recorded:
         """Ends the run."""
         if self._native:
             finished = self._simulation.ranks_finished()
             return Recorded(self._simulation.finish(), finished, {})
-        from tailback.hpcc.outputs import FCT, PFC, pfc_text
-
         recorded = self._simulation.finish()
-        outputs = {FCT: recorded.fct, PFC: pfc_text(recorded.pfc)}
-        return Recorded(recorded.recording, recorded.finished, outputs)
+        return Recorded(recorded.recording, recorded.finished, own_files(recorded))
+
+
+def own_files(recorded: HpccRecording) -> dict[str, bytes | BinaryIO]:
+    """`fct.txt` and `pfc.txt` of a run. A long `fct.txt` is there already, and stays there."""
+    # Arrow takes a while to load, and reading the files does not need it.
+    from tailback.hpcc.outputs import FCT, PFC, pfc_text
+
+    fct = recorded.fct if recorded.fct_file is None else recorded.fct_file.open("rb")
+    return {FCT: fct, PFC: pfc_text(recorded.pfc)}

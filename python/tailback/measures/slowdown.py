@@ -52,7 +52,9 @@ class Finished:
     @property
     def slowdown(self) -> Array:
         """FCT over ideal FCT, at least 1."""
-        return np.maximum(1.0, self.fct_ps / np.maximum(self.ideal_fct_ps, 1))
+        # There may be ten million, so columns are made as seldom as can be, here and below.
+        ratio = self.fct_ps / np.maximum(self.ideal_fct_ps, 1)
+        return np.maximum(1.0, ratio, out=ratio)
 
 
 def quantile(values: Array, q: float) -> float:
@@ -85,9 +87,10 @@ def table(
         edges: Upper sizes of the buckets, rising; larger flows make one more. None: as many flows in each.
         buckets: How many, without edges. Flows of one size are never parted, so there may be fewer.
     """
-    order = np.argsort(sizes, kind="stable")
-    ordered = sizes[order]
-    slowdown = Finished(ordered, fct_ps[order], ideal_fct_ps[order]).slowdown
+    slowdown, ordered = Finished(sizes, fct_ps, ideal_fct_ps).slowdown, sizes
+    if np.any(sizes[1:] < sizes[:-1]):
+        order = np.argsort(sizes, kind="stable")
+        slowdown, ordered = slowdown[order], sizes[order]
     if edges is None:
         wanted = (len(ordered) * np.arange(1, buckets) / buckets).astype(np.int64)
         tops = [int(ordered[i - 1]) for i in wanted if i > 0]
@@ -105,11 +108,12 @@ def table(
 
 
 def _bucket(low: int, high: int, slowdown: Array) -> Bucket:
+    """Of slowdowns, which are in order afterwards."""
     if not len(slowdown):
         return Bucket(low, high, 0, None, None, None, None, None)
-    ordered = np.sort(slowdown)
-    figures = (_of_ordered(ordered, q) for q in QUANTILES)
-    return Bucket(low, high, len(slowdown), float(slowdown.mean()), *figures)
+    mean = float(slowdown.mean())
+    slowdown.sort()
+    return Bucket(low, high, len(slowdown), mean, *(_of_ordered(slowdown, q) for q in QUANTILES))
 
 
 def finished(result: Recorded, item: str | None = None) -> Finished:
@@ -182,16 +186,10 @@ def _all(done: Finished) -> dict[str, Any] | None:
     if not len(done.sizes):
         return None
     low, high = int(done.sizes.min()), int(done.sizes.max())
+    slowdown = asdict(_bucket(low, high, done.slowdown))
     fct = done.fct_ps / 1e12
-    ordered = np.sort(fct)
-    return {
-        "slowdown": asdict(_bucket(low, high, done.slowdown)),
-        "fct_s": {
-            "mean": float(fct.mean()),
-            **{
-                name: _of_ordered(ordered, q)
-                for name, q in zip(("p50", "p95", "p99", "p999"), QUANTILES, strict=True)
-            },
-            "max": float(fct.max()),
-        },
-    }
+    mean = float(fct.mean())
+    fct.sort()
+    names = zip(("p50", "p95", "p99", "p999"), QUANTILES, strict=True)
+    quantiles = {name: _of_ordered(fct, q) for name, q in names}
+    return {"slowdown": slowdown, "fct_s": {"mean": mean, **quantiles, "max": float(fct[-1])}}

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailback.files.outputs import Outputs
 from tailback.recorded.bins import Bins
+from tailback.recorded.flows import flows_of
 from tailback.recorded.setup import ScenarioSetup, Setup
 from tailback.recorded.signals import SignalLog
 from tailback.scenario import Scenario
@@ -87,7 +89,7 @@ class Recorded:
         self.setup = setup
         self.wall_s = wall_s
         self.cpu_s = cpu_s
-        self.outputs = dict(outputs or {})
+        self.outputs = outputs if isinstance(outputs, Outputs) else Outputs(outputs or {})
 
     @property
     def skipped(self) -> list[dict[str, Any]]:
@@ -136,7 +138,7 @@ class Recorded:
             ("counter", "ascending"),
         ]
         return cls(
-            flows=pa.table(recording.flows),
+            flows=flows_of(recording),
             series=pa.table(recording.series),
             entities=pa.table(recording.entities),
             signals=pa.table(recording.signals),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tailback.files.out_folder import OutFolder
+from tailback.files.outputs import Outputs
 from tailback.hpcc.work import Recorded, WorkRun
 from tailback.plan import plan_json
 from tailback.running import Took, carry_out
@@ -53,7 +54,7 @@ def run_simai(
 
         first = next((ns for rank, ns, _ in recorded.finished if rank == 0), None)
         outputs = {END_TO_END: end_to_end(inputs, run.ended, first), **recorded.outputs}
-        return Result.of(setup, recorded.recording, *took, outputs=outputs)
+        return Result.of(setup, recorded.recording, *took, outputs=Outputs(outputs))
 
     return carry_out(run, result, out, progress, report)
 

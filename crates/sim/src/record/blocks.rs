@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::columns::{Column, Read, COLUMNS};
-use super::recording::Flow;
+use super::flow::Flow;
 
 /// Rows of a block.
 pub const BLOCK_ROWS: usize = 1 << 15;
@@ -148,52 +148,72 @@ impl FlowBlock {
     }
 }
 
-/// Rows that come in any order, and leave in that of their numbers. A block that has all of its rows is packed at once.
-#[derive(Debug, Default)]
-pub(crate) struct Blocks {
-    /// By number of the block: its rows so far, and how many these are.
-    open: BTreeMap<u32, (Vec<Option<Flow>>, usize)>,
-    packed: BTreeMap<u32, FlowBlock>,
+impl FlowBlock {
+    /// The rows of two blocks as one; `first`: of each row whether it is the next one of the first block.
+    pub(super) fn merged(self, other: FlowBlock, first: &[bool]) -> FlowBlock {
+        let rows = (self.rows, other.rows);
+        let columns = self.columns.into_iter().zip(other.columns);
+        FlowBlock {
+            rows: first.len(),
+            columns: columns.map(|(one, two)| one.merged(two, rows, first)).collect(),
+        }
+    }
 }
 
-impl Blocks {
-    /// Takes the row of a number, once.
-    pub fn put(&mut self, number: usize, row: Flow) {
-        let block = (number / BLOCK_ROWS) as u32;
-        let (rows, count) = self.open.entry(block).or_default();
-        let place = number % BLOCK_ROWS;
-        if rows.len() <= place {
-            rows.resize(place + 1, None);
+impl Cells {
+    fn merged(self, other: Cells, (one, two): (usize, usize), first: &[bool]) -> Cells {
+        fn mix<T>(
+            (mut one, mut two): (impl Iterator<Item = T>, impl Iterator<Item = T>),
+            first: &[bool],
+        ) -> Vec<T> {
+            first.iter().filter_map(|&first| if first { one.next() } else { two.next() }).collect()
         }
-        rows[place] = Some(row);
-        *count += 1;
-        if *count == BLOCK_ROWS {
-            if let Some((rows, _)) = self.open.remove(&block) {
-                let rows: Vec<Flow> = rows.into_iter().flatten().collect();
-                self.packed.insert(block, FlowBlock::new(&rows));
+        match (self, other) {
+            (Cells::Text(names, at), Cells::Text(others, others_at)) => {
+                let own = at.iter(one).map(|at| at.map(|at| names[at as usize].as_str()));
+                let other = others_at.iter(two).map(|at| at.map(|at| others[at as usize].as_str()));
+                texts(mix((own, other), first).into_iter())
             }
+            (Cells::Integer(a), Cells::Integer(b)) => {
+                Cells::Integer(Values::of(mix((a.iter(one), b.iter(two)), first)))
+            }
+            (Cells::Float(a), Cells::Float(b)) => {
+                Cells::Float(Values::of(mix((a.iter(one), b.iter(two)), first)))
+            }
+            (a @ (Cells::Integer(_) | Cells::OptionalInteger(_)), b) => {
+                let both = (a.integers(one), b.integers(two));
+                Cells::OptionalInteger(Values::of(mix(both, first)))
+            }
+            (a @ (Cells::Float(_) | Cells::OptionalFloat(_)), b) => {
+                let both = (a.floats(one), b.floats(two));
+                Cells::OptionalFloat(Values::of(mix(both, first)))
+            }
+            _ => Cells::Row,
         }
     }
 
-    /// All rows, which are there without a gap: whole blocks, and what is left.
-    pub fn finish(self) -> (Vec<FlowBlock>, Vec<Flow>) {
-        let rest = self.open.into_values().flat_map(|(rows, _)| rows).flatten().collect();
-        (self.packed.into_values().collect(), rest)
+    /// By row, if it has one.
+    fn integers(&self, rows: usize) -> Box<dyn Iterator<Item = Option<u64>> + '_> {
+        match self {
+            Cells::Integer(values) => Box::new(values.iter(rows).map(Some)),
+            Cells::OptionalInteger(values) => Box::new(values.iter(rows)),
+            _ => unreachable!("columns are of one type in all blocks"),
+        }
+    }
+
+    /// See `integers`.
+    fn floats(&self, rows: usize) -> Box<dyn Iterator<Item = Option<f64>> + '_> {
+        match self {
+            Cells::Float(values) => Box::new(values.iter(rows).map(Some)),
+            Cells::OptionalFloat(values) => Box::new(values.iter(rows)),
+            _ => unreachable!("columns are of one type in all blocks"),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn row(number: usize) -> Flow {
-        Flow {
-            qp: number as u32,
-            fct_ps: Some(number as u64),
-            src: format!("h{}", number % 3),
-            ..Flow::default()
-        }
-    }
 
     #[test]
     fn no_rows_have_no_values() {
@@ -203,23 +223,47 @@ mod tests {
         assert_eq!(optional.map(|(_, cells)| cells.has_some()).collect::<Vec<_>>(), [false]);
     }
 
-    /// From the last to the first, and one late: the table is in order all the same, and columns of one value take no room.
+    /// Rows with and without values, in whatever order: as if they had been one block.
     #[test]
-    fn rows_in_any_order() {
-        let mut blocks = Blocks::default();
-        let count = 2 * BLOCK_ROWS + 5;
-        (0..count).rev().filter(|&number| number != 7).for_each(|number| blocks.put(number, row(number)));
-        assert_eq!((blocks.open.len(), blocks.packed.len()), (2, 1));
-        blocks.put(7, row(7));
-        let (packed, rest) = blocks.finish();
-        assert_eq!((packed.len(), rest.len(), rest[4].qp as usize), (2, 5, count - 1));
-        let column = |name: &str| COLUMNS.iter().position(|column| column.name == name).expect("it is one");
-        let second = &packed[1].columns;
-        let numbers = (BLOCK_ROWS..2 * BLOCK_ROWS).map(|number| number as u64);
-        assert_eq!(second[column("fct_ps")], Cells::Integer(Values::Each(numbers.collect())));
-        assert_eq!(second[column("packets_sent")], Cells::Integer(Values::Same(0)));
-        assert_eq!(second[column("error")], Cells::Text(Vec::new(), Values::Same(None)));
-        let Cells::Text(names, Values::Each(at)) = &second[column("src")] else { panic!("no texts") };
-        assert_eq!(names[at[3].expect("a name") as usize], format!("h{}", (BLOCK_ROWS + 3) % 3));
+    fn two_blocks_as_one() {
+        let row = |number: usize| Flow {
+            qp: number as u32,
+            fct_ps: (!number.is_multiple_of(3)).then_some(number as u64),
+            ideal_fct_ps: (!number.is_multiple_of(2)).then_some(7),
+            src: format!("h{}", number % 5),
+            error: (number == 8).then(|| "gave up".into()),
+            goodput_bps: number as f64 / 2.0,
+            ..Flow::default()
+        };
+        let all: Vec<Flow> = (0..12).map(row).collect();
+        let one: Vec<bool> = (0..12).map(|number| number % 4 != 3).collect();
+        let of = |which: bool| {
+            let rows = all.iter().zip(&one).filter(|(_, &first)| first == which);
+            FlowBlock::new(&rows.map(|(row, _)| row.clone()).collect::<Vec<_>>())
+        };
+        let merged = of(true).merged(of(false), &one);
+        assert!(merged.alike(&FlowBlock::new(&all)));
+        assert!(!merged.alike(&of(true)));
+    }
+
+    impl FlowBlock {
+        /// Whether all rows are the same, whatever way they are held.
+        pub fn alike(&self, other: &FlowBlock) -> bool {
+            let text = |block: &FlowBlock, cells: &Cells| match cells {
+                Cells::Row => "rows".to_owned(),
+                Cells::Text(names, at) => {
+                    let name = |at: Option<u32>| at.map(|at| &names[at as usize]);
+                    format!("{:?}", at.iter(block.rows).map(name).collect::<Vec<_>>())
+                }
+                Cells::Integer(_) | Cells::OptionalInteger(_) => {
+                    format!("{:?}", cells.integers(block.rows).collect::<Vec<_>>())
+                }
+                Cells::Float(_) | Cells::OptionalFloat(_) => {
+                    format!("{:?}", cells.floats(block.rows).collect::<Vec<_>>())
+                }
+            };
+            let mut columns = self.columns.iter().zip(&other.columns);
+            self.rows == other.rows && columns.all(|(one, two)| text(self, one) == text(other, two))
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The columns of the flow table.
 
-use super::recording::Flow;
+use super::flow::Flow;
 
 /// A column.
 #[derive(Debug)]

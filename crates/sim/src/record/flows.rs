@@ -6,8 +6,8 @@ use crate::nic::qp::QpState;
 use crate::plan::Plan;
 use crate::world::World;
 
+use super::flow::Flow;
 use super::quantity::bits_per_second;
-use super::recording::Flow;
 
 pub(super) fn flows<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = Flow> + 'a {
     // Single messages are numbered within their item.

@@ -7,6 +7,7 @@ mod bridges;
 mod columns;
 pub(crate) mod counters;
 mod entity;
+mod flow;
 mod flows;
 mod host_paths;
 pub(crate) mod hosts;
@@ -22,23 +23,27 @@ pub(crate) mod queue_pairs;
 pub(crate) mod readings;
 mod recording;
 mod reference;
+mod rows;
 pub(crate) mod series;
 mod settings;
 pub(crate) mod signals;
 mod skipping;
+mod store;
 mod tcp;
 mod told;
 mod veth;
 
-pub(crate) use blocks::Blocks;
 pub use blocks::{Cells, FlowBlock, Values, BLOCK_ROWS};
 pub use columns::{Column, Read, COLUMNS};
 pub use entity::{Entity, KINDS};
+pub use flow::Flow;
 pub use recording::{
-    BridgeCore, Conservation, CoreShares, Counter, Cpu, DataPackets, Drop, Fault, Flow, Latency, Meta, Pause,
+    BridgeCore, Conservation, CoreShares, Counter, Cpu, DataPackets, Drop, Fault, Latency, Meta, Pause,
     Pings, Queue, Recording, Sender, Series, Skipped, Storm, Teardown, Veth, VethEnd,
 };
 pub use reference::{reference, Reference};
+pub use rows::FlowBlocks;
+pub(crate) use rows::FlowRows;
 pub(crate) use series::Recorder;
 pub use settings::{RecordParameters, MIN_BINS};
 pub use signals::{Signal, Signals, Told, Who};
@@ -53,14 +58,14 @@ pub(crate) fn recording(
     recorder: Recorder,
     events: u64,
     complete: bool,
+    mut rows: FlowRows,
 ) -> Recording {
     world.fabric.close_pauses();
     let detail = recorder.detail;
     let (series, signals) = recorder.into_series(plan, world);
-    let mut blocks = Blocks::default();
-    let rows = flows::flows(plan, world).chain(tcp::flows(plan, world));
-    rows.enumerate().for_each(|(number, row)| blocks.put(number, row));
-    let (blocks, flows) = blocks.finish();
+    let all = flows::flows(plan, world).chain(tcp::flows(plan, world));
+    all.enumerate().for_each(|(number, row)| rows.put(number, row));
+    let (blocks, flows) = rows.finish();
     let counters = counters::counters(plan, world);
     let meta = meta::meta(plan, world, (&series, detail), events, complete);
     Recording { blocks, flows, series, signals, counters, meta }

@@ -1,8 +1,9 @@
 //! What is recorded of TCP and of the CPUs that serve it.
 
 use super::entity::Entity;
+use super::flow::Flow;
 use super::quantity::{bits_per_second, counters, quantities};
-use super::recording::{CoreShares, Cpu, Flow};
+use super::recording::{CoreShares, Cpu};
 use crate::cores::Purpose;
 use crate::fabric::packet::Kind;
 use crate::host::cpu::Cpus;

@@ -387,6 +387,7 @@ impl World {
             self.nics[self.ports[qp.port as usize].owner as usize].finished += 1;
         }
         self.recv[flow as usize].forget();
+        self.completed += 1;
         self.fct.push(Fct {
             src: qp.src_node,
             dst: qp.dst_node,

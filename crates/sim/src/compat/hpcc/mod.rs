@@ -34,19 +34,22 @@ pub mod variant;
 mod work;
 mod world;
 
-pub use outputs::fct_text;
+pub use outputs::{fct_text, FCT_FILE};
 pub use plan::HpccPlan;
 pub use routing::address;
 pub use world::{Fct, PfcEvent};
 
+use std::io;
+use std::path::PathBuf;
 use tailback_proto::units::Time;
 
 use crate::plan::PlanError;
 use crate::record::readings::Readings;
 use crate::record::series::Detail;
-use crate::record::Recording;
+use crate::record::{Recording, BLOCK_ROWS};
 use crate::simulation::Progress;
 use crate::work::{Finished, Work};
+use outputs::FctFile;
 use packet::Kind;
 use recording::recording;
 use series::readings;
@@ -58,6 +61,7 @@ pub struct HpccSimulation {
     read: Readings<World>,
     detail: Detail,
     executed: u64,
+    fct_file: Option<FctFile>,
 }
 
 /// What a run counted, under the names of that simulator's own counts.
@@ -87,7 +91,7 @@ pub struct Totals {
 pub struct HpccRecording {
     /// As of any run; its times count from `origin_ns`.
     pub recording: Recording,
-    /// Messages in the order in which they finished.
+    /// Messages in the order in which they finished; none where they are in a file.
     pub fct: Vec<Fct>,
     /// PFC frames in the order in which they came in.
     pub pfc: Vec<PfcEvent>,
@@ -135,7 +139,28 @@ impl HpccSimulation {
         world.begin();
         let (read, detail) = readings(&world);
         world.schedule(read.bins.next().0, Event::Sample, 0);
-        Ok(HpccSimulation { world, read, detail, executed: 0 })
+        Ok(HpccSimulation { world, read, detail, executed: 0, fct_file: None })
+    }
+
+    /// Messages that are over leave memory for files in this folder, in runs with many of them: [`FCT_FILE`], and one without a
+    /// name. Before the run.
+    pub fn keep_in(&mut self, folder: PathBuf) {
+        self.world.over.rows.keep_in(folder.clone());
+        self.fct_file = Some(FctFile::new(folder));
+    }
+
+    /// Why these cannot be written any further.
+    pub fn failed(&mut self) -> Option<io::Error> {
+        let of_fct = self.fct_file.as_mut().and_then(FctFile::failed);
+        of_fct.or_else(|| self.world.over.rows.failed())
+    }
+
+    /// Ends [`FCT_FILE`], and says where it is; none where there are so few messages that [`Self::finish`] gives them.
+    ///
+    /// # Errors
+    /// It could not be written to its end.
+    pub fn end_fct(&mut self) -> io::Result<Option<PathBuf>> {
+        self.fct_file.as_mut().map_or(Ok(None), |file| file.finish(&mut self.world.fct))
     }
 
     /// Executes up to `max_events` events.
@@ -152,6 +177,9 @@ impl HpccSimulation {
             self.world.look_ahead();
             self.world.now = time.0;
             self.dispatch(code);
+        }
+        if let Some(file) = self.fct_file.as_mut().filter(|_| self.world.fct.len() >= BLOCK_ROWS) {
+            file.put(&mut self.world.fct);
         }
         self.progress()
     }

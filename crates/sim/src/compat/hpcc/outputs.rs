@@ -1,10 +1,15 @@
 //! That simulator's file of finished messages.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
 
 use super::routing::address;
 use super::world::Fct;
 
+/// Its name.
+pub const FCT_FILE: &str = "fct.txt";
 /// Bytes of a line, about.
 const LINE_BYTES: usize = 56;
 
@@ -18,6 +23,50 @@ pub fn fct_text(rows: &[Fct]) -> String {
         text.write_fmt(line).expect("a text takes all");
     }
     text
+}
+
+/// The file, while the run goes on.
+#[derive(Debug)]
+pub(super) struct FctFile {
+    folder: PathBuf,
+    file: Option<File>,
+    failed: Option<io::Error>,
+}
+
+impl FctFile {
+    /// It is in this folder as soon as it has a line.
+    pub fn new(folder: PathBuf) -> FctFile {
+        FctFile { folder, file: None, failed: None }
+    }
+
+    /// Takes messages, which leave.
+    pub fn put(&mut self, rows: &mut Vec<Fct>) {
+        if let Err(error) = self.write(rows) {
+            self.failed.get_or_insert(error);
+        }
+        rows.clear();
+    }
+
+    fn write(&mut self, rows: &[Fct]) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::create_new(self.folder.join(FCT_FILE))?),
+        };
+        file.write_all(fct_text(rows).as_bytes())
+    }
+
+    pub fn failed(&mut self) -> Option<io::Error> {
+        self.failed.take()
+    }
+
+    /// Takes the last messages, if there is a file, and says where that is.
+    pub fn finish(&mut self, rows: &mut Vec<Fct>) -> io::Result<Option<PathBuf>> {
+        if self.file.is_some() {
+            self.put(rows);
+        }
+        let path = self.file.is_some().then(|| self.folder.join(FCT_FILE));
+        self.failed.take().map_or(Ok(path), Err)
+    }
 }
 
 #[cfg(test)]

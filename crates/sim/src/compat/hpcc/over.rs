@@ -10,7 +10,7 @@ use super::packet::NONE;
 use super::port::LANES;
 use super::qp::{RecvQp, SendQp};
 use super::world::World;
-use crate::record::Blocks;
+use crate::record::FlowRows;
 
 /// Most places that are looked at for one message.
 const MOST_TRIED: usize = 4;
@@ -26,7 +26,7 @@ pub(super) struct Over {
     paths: BTreeMap<u32, Vec<u32>>,
     /// Room for a path that is being followed.
     pub path: Vec<u32>,
-    pub rows: Blocks,
+    pub rows: FlowRows,
     /// Queues on the paths of messages that left: order, lane, kind.
     pub queues: BTreeSet<(u32, usize, &'static str)>,
     /// Data packets sent, of messages that left.

@@ -18,7 +18,7 @@ use crate::record::quantity::bits_per_second;
 use crate::record::readings::Readings;
 use crate::record::series::Detail;
 use crate::record::signals::{Signal, Signals, Who};
-use crate::record::{Counter, Drop, Entity, Fault, Flow, FlowBlock, Meta, Pause, Queue, Recording};
+use crate::record::{Counter, Drop, Entity, Fault, Flow, FlowBlocks, Meta, Pause, Queue, Recording};
 use crate::work::JobRecord;
 
 impl Heard {
@@ -179,7 +179,7 @@ fn counted_signals(world: &World) -> impl Iterator<Item = (Signal, Entity, u64)>
 
 /// Every flow of the plan, those that had not started included, and every message of work. Those of a plan are grouped by
 /// destination port, by which that simulator's users tell kinds of traffic apart; work has one.
-fn flows(world: &mut World) -> (Vec<FlowBlock>, Vec<Flow>) {
+fn flows(world: &mut World) -> (FlowBlocks, Vec<Flow>) {
     let mut rows = std::mem::take(&mut world.over.rows);
     let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
     for flow in 0..world.plan.flows.len() {

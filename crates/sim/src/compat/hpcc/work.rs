@@ -45,7 +45,7 @@ impl World {
     pub fn is_at_rest(&self) -> bool {
         match self.work {
             Some(_) => self.events.len() == self.idle_events,
-            None => self.fct.len() == self.plan.flows.len() && self.events.len() <= 1,
+            None => self.completed == self.plan.flows.len() && self.events.len() <= 1,
         }
     }
 }

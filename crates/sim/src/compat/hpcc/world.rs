@@ -162,7 +162,9 @@ pub(super) struct World {
     pub streams: FirstNumbers,
     pub times: Vec<u64>,
     pub error_models: Vec<(f64, Stream)>,
+    /// Messages that have finished and are not in a file yet.
     pub fct: Vec<Fct>,
+    pub completed: usize,
     pub pfc: Vec<PfcEvent>,
     pub pause_logs: PauseLogs,
     /// When the first flow starts: where the recording's time begins.
@@ -257,6 +259,7 @@ impl World {
             times: Vec::new(),
             error_models: vec![(plan.error_rate_per_link, error_stream())],
             fct: Vec::new(),
+            completed: 0,
             pfc: Vec::new(),
             pause_logs: PauseLogs::default(),
             origin: plan.flows.first().map_or(0, Flow::start_ps),
