@@ -12,7 +12,7 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo install test test-rust test-python test-vm browser lint format fuzz fuzz-rust fuzz-python soak headroom checked fit-coverage failure-points \
+.PHONY: demo install test test-rust test-python test-vm browser lint format fuzz fuzz-rust fuzz-python hostile soak headroom checked fit-coverage failure-points \
 	settings docs wheel \
 	bench scaling mutants lock clean help
 
@@ -94,6 +94,12 @@ fuzz: fuzz-rust fuzz-python ## fuzz state machines, plans and readers for about 
 
 fuzz-rust:
 	@sh fuzz/run
+
+# `make test` sends 20,000.
+FRAMES ?= 10000000
+
+hostile: ## ten million hostile frames (FRAMES) each to point, end points and analyze; some minutes
+	TAILBACK_FRAMES=$(FRAMES) $(CARGO) test --locked --release --package tailback-fuzz hostile -- --nocapture --test-threads 1
 
 fuzz-python: $(VENV)/.fuzz
 	$(BIN)/python fuzz/readers.py

@@ -393,12 +393,17 @@ CASES = {
 }
 
 
-def main() -> None:
+def pair_up() -> None:
+    """Makes the two pairs."""
     for one, other in (("a0", "pa"), ("b0", "pb")):
         subprocess.run(["ip", "link", "add", one, "type", "veth", "peer", "name", other], check=True)
         for name in (one, other):
             Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
             subprocess.run(["ip", "link", "set", name, "mtu", "4200", "up"], check=True)
+
+
+def main() -> None:
+    pair_up()
     with tempfile.TemporaryDirectory() as folder:
         print(json.dumps(CASES[sys.argv[1]](Path(folder))))
 

@@ -7,9 +7,10 @@ use tailback_analyze::report::Report;
 use tailback_analyze::Analysis;
 use tailback_proto::wire::{EtherType, Ethernet, Ipv4, MacAddress, Udp};
 
-const RXE: &[u8] = include_bytes!("../../../crates/proto/tests/data/rxe_write.pcap");
+pub(crate) const RXE: &[u8] = include_bytes!("../../../crates/proto/tests/data/rxe_write.pcap");
 /// Header of a pcap with nanoseconds, Ethernet.
-const HEADER: [u8; 24] = [0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+pub(crate) const HEADER: [u8; 24] =
+    [0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
 
 fn analysed(bytes: Vec<u8>) -> Option<Report> {
     let mut analysis = Analysis::new(Cursor::new(bytes)).ok()?;

@@ -89,7 +89,7 @@ fn direction() {
 }
 
 /// Two hosts and a switch between them, with a queue pair that writes.
-fn plan() -> LivePlan {
+pub(crate) fn plan() -> LivePlan {
     let link = r#"{"rate_bps": 1000000000, "delay_ps": 1000, "loss": 0.01, "headroom_bytes": 10000, "response_delay_ps": 1000}"#;
     let host = |number: u8| {
         format!(
@@ -117,19 +117,19 @@ fn plan() -> LivePlan {
 
 /// Headers that a peer may make up, with an ICRC that is right.
 #[derive(Debug, TypeGenerator)]
-struct Forged {
-    opcode: u8,
-    qp: u8,
-    psn: u32,
-    ecn: u8,
-    dscp: u8,
-    address: u32,
-    length: u32,
-    payload: u8,
+pub(crate) struct Forged {
+    pub opcode: u8,
+    pub qp: u8,
+    pub psn: u32,
+    pub ecn: u8,
+    pub dscp: u8,
+    pub address: u32,
+    pub length: u32,
+    pub payload: u8,
 }
 
 impl Forged {
-    fn frame(&self, to: u8) -> Vec<u8> {
+    pub(crate) fn frame(&self, to: u8) -> Vec<u8> {
         let mut transport = vec![self.opcode, 0, 0xff, 0xff, 0, 0, 1, self.qp, 0x80];
         transport.extend_from_slice(&self.psn.to_be_bytes()[1..]);
         transport.extend_from_slice(&(0x7f00_0000_0000u64 + self.address as u64).to_be_bytes());

@@ -8,6 +8,8 @@ mod common;
 mod congestion;
 mod flow_control;
 #[cfg(target_os = "linux")]
+mod hostile;
+#[cfg(target_os = "linux")]
 mod live;
 mod plans;
 mod scheduling;
