@@ -252,6 +252,32 @@ def test_time_by_the_roofline(tmp_path: Path) -> None:
     assert cycles(options) == {0: 1500 + 2000, 1: 0}
 
 
+def test_what_the_roofline_leaves_without_a_time_is_refused(tmp_path: Path) -> None:
+    for operations, expected in ((0, "found 0"), (2**62, "found 4611686018427387904")):
+        one = trace(node(7, COMPUTE, num_ops=operations, tensor_size=1))
+        options = write(tmp_path, [one, trace()], roofline_enabled=1, peak_perf=1e-9)
+        with pytest.raises(InputError, match=rf"w\.0\.et: node 7: num_ops: expected 1 or more .*{expected}"):
+            tailback.run_astra(options)
+
+
+def test_nothing_that_is_asked_for_is_left_out_silently(tmp_path: Path) -> None:
+    """Lists that are too short, groups that take a ring, reductions without an end, keys without effect."""
+    lists = {"all_reduce_implementation": ["direct", "ring"], "all_gather_implementation": ["oneRing"]}
+    lists |= {"reduce_scatter_implementation": ["ring"], "all_to_all_implementation": ["ring", "ring"]}
+    more = {"local_mem_bw": None, "endpoint_dealy": 5, "boost_mode": 0, "L": 3, "trace_enabled": 1}
+    inputs = load_inputs(write(tmp_path, [OK] * 4, (2, 2), {"1": [0, 1]}, **lists, **more))
+    said = [one.partition("warning: ")[2] for one in inputs.warnings if "system.json" in one]
+    assert said == [
+        "local-mem-bw is not given: as there, a reduction never ends",
+        "reduce-scatter-implementation has 1 of 2 dimensions: as there, its collectives leave out the others",
+        "all-reduce-implementation has more than one algorithm: as there, a group of some ranks takes a ring",
+    ]
+    told = AstraSetup.of(inputs).not_honoured
+    assert {"endpoint-dealy", "L", "trace-enabled"} <= set(told)
+    assert "boost-mode" not in told
+    assert told["endpoint-dealy"] == "it has no effect in ASTRA-sim either"
+
+
 def test_a_replay_sends_nothing(tmp_path: Path) -> None:
     one = trace(collective(1, ALL_REDUCE, 2000), node(2, COMPUTE, (1,), micros=4))
     result = tailback.run_astra(write(tmp_path, [one, one], replay_only=1))
@@ -341,6 +367,27 @@ def _message(**more: Any) -> bytes:
         ),
         (trace(node(4, COMPUTE, (4,))), "w.0.et: node 4: depends on itself"),
         (_message(comm_size=-5), "w.0.et: node 5: comm_size: expected 0 B or more, found -5"),
+        (
+            _message(comm_size=0),
+            "w.0.et: node 5: comm_size: expected 1 to 2147483647 B in a message, found 0",
+        ),
+        (
+            trace(collective(3, ALL_GATHER, 10**18)),
+            "w.0.et: node 3: comm_size: expected messages of at most 2147483647 B, found 1000000000000000000",
+        ),
+        (trace(collective(3, ALL_GATHER, 0)), "w.0.et: node 3: comm_size: expected 1 B or more"),
+        (
+            trace(collective(3, ALL_REDUCE, 9, involved_dim=[False])),
+            "w.0.et: node 3: involved_dim: expected two ranks or more to take part",
+        ),
+        (
+            trace(collective(3, ALL_REDUCE, 9, pg_name="2")),
+            "w.0.et: node 3: pg_name: expected two ranks or more to take part",
+        ),
+        (
+            trace(node(1, COMPUTE, micros=2**62)),
+            "w.0.et: node 1: duration_micros: expected at most 18446744073709, found 4611686018427387904",
+        ),
         (trace(node(1, LOAD)), "w.0.et: node 1: expected no node of remote memory"),
         (trace(node(1, 12)), "w.0.et: node 1: type: expected 0 to 7, found 12"),
         (_message(comm_dst=9), "w.0.et: node 5: comm_dst: expected another rank, below 2, found 9"),
@@ -368,12 +415,12 @@ def _message(**more: Any) -> bytes:
         ),
         (
             _message(comm_size=2**31),
-            "rank 0 sends 2147483648 B to 1: expected at most 2147483647 B in a message",
+            "w.0.et: node 5: comm_size: expected 1 to 2147483647 B in a message, found 2147483648",
         ),
     ],
 )
 def test_a_bad_trace_is_refused_in_a_line(tmp_path: Path, first: bytes, expected: str) -> None:
-    options = write(tmp_path, [first, OK], groups={"1": [1]})
+    options = write(tmp_path, [first, OK], groups={"1": [1], "2": [0]})
     with pytest.raises(InputError) as caught:
         tailback.run_astra(options)
     assert expected in str(caught.value)
@@ -393,6 +440,13 @@ def test_a_bad_trace_is_refused_in_a_line(tmp_path: Path, first: bytes, expected
             {"all_reduce_implementation": ["direct0"]},
             "system.json: all-reduce-implementation.0: expected ring",
         ),
+        (
+            {"all_reduce_implementation": ["Ring"]},
+            "system.json: all-reduce-implementation.0: expected ring",
+        ),
+        ({"endpoint_delay": "12"}, 'system.json: endpoint-delay: expected a number, found "12"'),
+        ({"replay_only": "no"}, 'system.json: replay-only: expected a number, found "no"'),
+        ({"roofline_enabled": 1}, "system.json: roofline-enabled: expected peak-perf and local-mem-bw"),
         ({"all_reduce_implementation_custom": ["x"]}, "custom collectives are not carried out"),
         (
             {"all_reduce_implementation": None},
@@ -463,7 +517,7 @@ def test_a_command_with_bad_input_writes_nothing(
     write(tmp_path, [_message(comm_size=2**31), OK])
     monkeypatch.chdir(tmp_path)
     assert main(["astra", *FLAGS, "--out", "out"]) == 2
-    assert "expected at most 2147483647 B" in capsys.readouterr().err
+    assert "node 5: comm_size: expected 1 to 2147483647 B" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

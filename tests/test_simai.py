@@ -282,3 +282,10 @@ def test_two_links_to_the_fabric_are_refused_with_the_topology(tmp_path: Path) -
     )
     with pytest.raises(InputError, match=r"/net: expected one link to the fabric for each host; 0 has more"):
         run_simai(options)
+
+
+def test_a_collective_of_too_large_messages_is_refused_with_its_layer(tmp_path: Path) -> None:
+    text = workload(LAYERS[0], "big -1 1 NONE 0 1 ALLREDUCE 1000000000000000000 1 NONE 0 1")
+    expected = r"w\.txt: layer 1 \(big\), input gradient: expected messages of at most 4294967295 B, found"
+    with pytest.raises(InputError, match=expected):
+        run_simai(write(tmp_path, text))

@@ -23,8 +23,10 @@ _ALGORITHMS = {
     "halvingDoubling": "halving-doubling",
     "doubleBinaryTree": "double-binary-tree",
 }
-_NAMES = "ring|Ring|halvingDoubling|HalvingDoubling|doubleBinaryTree|[dD]irect"
-_ALGORITHM = re.compile(rf"(one(?=[RDH]))?({_NAMES})(-1|\d{{0,5}})")
+_NAMES = "ring|halvingDoubling|doubleBinaryTree|direct"
+_ALGORITHM = re.compile(
+    rf"(one(?=[RDH]))?((?<=one)(?:Ring|HalvingDoubling|Direct)|(?<!one)(?:{_NAMES}))(-1|\d{{0,5}})"
+)
 _KNOWN = (
     "expected ring, direct, directN, halvingDoubling, doubleBinaryTree, oneRing, oneDirect or "
     "oneHalvingDoubling"
@@ -45,7 +47,18 @@ def _implementation(text: Any) -> dict[str, Any]:
 
 
 Implementations = list[Annotated[Any, BeforeValidator(_implementation)]] | None
-_Flag = Annotated[bool, BeforeValidator(lambda value: value != 0)]
+
+
+def _numeric(value: Any) -> Any:
+    """That simulator reads no numbers from texts."""
+    if not isinstance(value, (int, float)):
+        raise ValueError("expected a number")
+    return value
+
+
+_Whole = Annotated[int, BeforeValidator(_numeric)]
+_Real = Annotated[float, BeforeValidator(_numeric)]
+_Flag = Annotated[bool, BeforeValidator(lambda value: _numeric(value) != 0)]
 
 
 class System(BaseModel):
@@ -57,11 +70,11 @@ class System(BaseModel):
 
     scheduling_policy: Literal["LIFO", "FIFO", "EXPLICIT"] = "LIFO"
     collective_optimization: Literal["baseline", "localBWAware"] = "baseline"
-    endpoint_delay: int = Field(10, ge=0, lt=2**31)
-    active_chunks_per_dimension: int = Field(1, ge=1, lt=2**31)
-    preferred_dataset_splits: int = Field(0, ge=0, le=ASTRA_CHUNKS)
-    local_mem_bw: float = Field(0.0, ge=0)
-    peak_perf: float = Field(0.0, ge=0)
+    endpoint_delay: _Whole = Field(10, ge=0, lt=2**31)
+    active_chunks_per_dimension: _Whole = Field(1, ge=1, lt=2**31)
+    preferred_dataset_splits: _Whole = Field(0, ge=0, le=ASTRA_CHUNKS)
+    local_mem_bw: _Real = Field(0.0, ge=0)
+    peak_perf: _Real = Field(0.0, ge=0)
     roofline_enabled: _Flag = False
     replay_only: _Flag = False
     all_reduce_implementation: Implementations = None
@@ -78,7 +91,9 @@ _NOT_HONOURED = {
     "model-shared-bus": "the LogGP model of a shared bus: a message waits endpoint-delay instead",
     "track-local-mem": "no trace of local memory is written",
     "trace-enabled": "no log of operations is written",
+    **dict.fromkeys(("L", "o", "g", "G", "local-reduction-delay"), "a figure of the LogGP model"),
 }
+_NO_EFFECT = "it has no effect in ASTRA-sim either"
 
 
 def _json(file: str, data: bytes) -> dict[str, Any]:
@@ -104,18 +119,21 @@ def read_system(file: str, data: bytes) -> System:
         if key.endswith("-implementation-custom") or key == "per-node-custom-implementation":
             raise InputError(file, f"{plain(key)}: {_CUSTOM}")
     try:
-        return System.model_validate(value)
+        system = System.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(plain(str(part)) for part in first["loc"])
         text = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
         raise InputError(file, f"{place}: {text}, found {found(first['input'])}") from None
+    if system.roofline_enabled and not (system.peak_perf and system.local_mem_bw):
+        raise InputError(file, "roofline-enabled: expected peak-perf and local-mem-bw above 0 with it")
+    return system
 
 
 def not_honoured(system: System) -> dict[str, str]:
     """Keys that ask for something which is not done, and what is done instead."""
     extra = system.model_extra or {}
-    return {key: why for key, why in _NOT_HONOURED.items() if extra.get(key, 0) != 0}
+    return {plain(key): _NOT_HONOURED.get(key, _NO_EFFECT) for key, value in extra.items() if value != 0}
 
 
 def read_dims(file: str, data: bytes) -> list[int]:

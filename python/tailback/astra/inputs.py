@@ -27,6 +27,8 @@ from tailback.scenario.show import INPUTS
 SETTINGS = "astra.json"
 """The options of the command line, as the folder of a result keeps them."""
 MOST_SCALE = 1000
+KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+"""Collectives that have a list of algorithms in the system file."""
 SYSTEM, LOGICAL, GROUPS, TRACES = "system.json", "logical.json", "groups.json", f"{INPUTS}/w"
 
 
@@ -68,15 +70,34 @@ class AstraInputs:
         given = self.system.model_fields_set
         file = named(self.options.system)
         undefined = [key for key in UNDEFINED if key.replace("-", "_") not in given]
-        return network_warnings(self.network) + [
-            f"{file}: warning: {key} is not given, which leaves it undefined there: taken as {UNDEFINED[key]}"
+        said = [
+            f"{key} is not given, which leaves it undefined there: taken as {UNDEFINED[key]}"
             for key in undefined
         ]
+        if not self.system.local_mem_bw and not self.system.replay_only:
+            said.append("local-mem-bw is not given: as there, a reduction never ends")
+        lists = {
+            f"{kind.replace('_', '-')}-implementation": found
+            for kind in KINDS
+            if (found := getattr(self.system, f"{kind}_implementation"))
+        }
+        for key, found in lists.items():
+            if len(found) < len(self.dims) and not any(one["of_all"] for one in found):
+                said.append(
+                    f"{key} has {len(found)} of {len(self.dims)} dimensions: as there, its collectives leave "
+                    "out the others"
+                )
+        part = any(len(ranks) < len(self.traces) for ranks in self.groups.values())
+        for key, found in lists.items():
+            if part and len(found) > 1 and any(one["algorithm"] != "ring" for one in found):
+                said.append(
+                    f"{key} has more than one algorithm: as there, a group of some ranks takes a ring"
+                )
+        return network_warnings(self.network) + [f"{file}: warning: {one}" for one in said]
 
     def plan(self) -> dict[str, Any]:
         """What the engine takes: rates in B/s and FLOP/s, delays in ns."""
         system = self.system
-        kinds = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
         return {
             "files": self.trace_names,
             "dims": self.dims,
@@ -90,7 +111,7 @@ class AstraInputs:
             "peak_perf": system.peak_perf * 1e12,
             "roofline": system.roofline_enabled,
             "replay_only": system.replay_only,
-            "implementations": {kind: getattr(system, f"{kind}_implementation") for kind in kinds},
+            "implementations": {kind: getattr(system, f"{kind}_implementation") for kind in KINDS},
             "groups": self.groups,
         }
 

@@ -13,7 +13,7 @@ use crate::work::{Message, Network};
 /// Tags of a trace's own messages are below this; those of collectives begin here.
 const COLLECTIVE_TAGS: i32 = 500_000_000;
 /// The largest message: sizes are signed 32 bits there.
-const MOST_BYTES: u64 = i32::MAX as u64;
+pub(super) const MOST_BYTES: u64 = i32::MAX as u64;
 
 /// Time of whole nanoseconds; what is too far never comes.
 pub(super) fn time(ns: u64) -> Time {

@@ -101,6 +101,14 @@ impl Exchange {
         }
     }
 
+    /// The largest message that a rank sends; asked before it begins.
+    pub fn message_bytes(&self) -> u64 {
+        match self.partner {
+            Partner::Halving { doubles: true, .. } => self.bytes.saturating_mul(self.ring.size as u64 / 2),
+            _ => self.bytes,
+        }
+    }
+
     pub fn is_local(&self) -> bool {
         self.ring.local
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::desk::MOST_BYTES;
 use super::exchange::Exchange;
 use super::groups::{shapes, Ring, Shape};
 use super::plan::{Algorithm, AstraPlan, Implementation, Kind};
@@ -20,6 +21,16 @@ pub(super) enum Machine {
 pub(super) struct Phase {
     pub queue: u32,
     pub machine: Machine,
+}
+
+impl Phase {
+    /// The largest message of a rank.
+    fn message_bytes(&self) -> u64 {
+        match &self.machine {
+            Machine::Exchange(exchange) => exchange.message_bytes(),
+            Machine::Tree(tree) => tree.bytes,
+        }
+    }
 }
 
 /// Which queue of a dimension is next: for a collective that passes once, and for the two passes of an all-reduce.
@@ -129,8 +140,24 @@ impl Collectives {
     /// # Errors
     /// Which field is impossible, and why.
     pub fn check(&mut self, asked: &Asked, plan: &AstraPlan) -> Result<(), String> {
-        Self::cut(asked, plan)?;
-        self.layout(asked, plan).map(|_| ())
+        let cut = Self::cut(asked, plan)?;
+        let layout = self.layout(asked, plan)?;
+        if cut.chunks == 0 {
+            return Err("comm_size: expected 1 B or more: without any a collective never ends".into());
+        }
+        let mut turns = vec![Turns::default(); layout.shapes.len()];
+        let phases = layout.phases(asked, cut.bytes, plan, &mut turns);
+        if phases.is_empty() {
+            let field = if asked.group == 0 { "involved_dim" } else { "pg_name" };
+            return Err(format!("{field}: expected two ranks or more to take part: alone none ends"));
+        }
+        match phases.iter().map(Phase::message_bytes).find(|&bytes| bytes > MOST_BYTES) {
+            Some(bytes) => Err(format!(
+                "comm_size: expected messages of at most {MOST_BYTES} B, found {} B, which sends {bytes} B in one",
+                asked.bytes
+            )),
+            None => Ok(()),
+        }
     }
 
     fn layout(&mut self, asked: &Asked, plan: &AstraPlan) -> Result<&mut Layout, String> {

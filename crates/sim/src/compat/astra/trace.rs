@@ -5,9 +5,13 @@ use prost::encoding::decode_varint;
 use prost::Message;
 use std::collections::HashMap;
 
+use super::desk::MOST_BYTES;
 use super::phases::Asked;
 use super::plan::{AstraPlan, Kind};
 use crate::work::StepRecord;
+
+/// The longest time of a node: 2^64 ps.
+const MOST_MICROS: u64 = u64::MAX / 1_000_000;
 
 /// A node of a trace.
 #[derive(Debug)]
@@ -217,8 +221,10 @@ impl NodeMessage {
 
     /// Its recorded time, ns.
     fn recorded(&self) -> Result<u64, String> {
-        let ns = self.duration_micros.checked_mul(1000);
-        Ok(ns.ok_or("duration_micros: expected at most 18,446,744,073,709,551")?.max(1))
+        match self.duration_micros {
+            ..=MOST_MICROS => Ok((self.duration_micros * 1000).max(1)),
+            longer => Err(format!("duration_micros: expected at most {MOST_MICROS}, found {longer}")),
+        }
     }
 
     fn task(&self, rank: u32, on_cpu: bool, plan: &AstraPlan) -> Result<Task, String> {
@@ -242,7 +248,13 @@ impl NodeMessage {
             5 => {
                 own("comm_src")?;
                 let to = self.rank("comm_dst", rank, plan)?;
-                Task::Send { to, bytes: self.bytes()?, tag: self.needed("comm_tag")? as u32 }
+                let bytes = self.bytes()?;
+                if !(1..=MOST_BYTES).contains(&bytes) {
+                    return Err(format!(
+                        "comm_size: expected 1 to {MOST_BYTES} B in a message, found {bytes}"
+                    ));
+                }
+                Task::Send { to, bytes, tag: self.needed("comm_tag")? as u32 }
             }
             6 => {
                 own("comm_dst")?;
@@ -257,13 +269,19 @@ impl NodeMessage {
 
     /// Time by arithmetic and by memory, whichever is longer.
     fn roofline(&self, plan: &AstraPlan) -> Result<Task, String> {
-        let operations = self.needed("num_ops")? as f64;
-        let tensor = self.needed("tensor_size")? as f64;
+        let count = self.needed("num_ops")?;
+        let (operations, tensor) = (count as f64, self.needed("tensor_size")? as f64);
         if tensor == 0.0 {
             return Ok(Task::Nothing);
         }
         let performance = (plan.local_mem_bw * (operations / tensor)).min(plan.peak_perf);
-        Ok(Task::Compute { ns: (operations / performance * 1e9) as u64 })
+        // Without any there is no number there, and what comes of it is not defined.
+        match (operations / performance * 1e9) as u64 {
+            ns if count > 0 && ns <= MOST_MICROS * 1000 => Ok(Task::Compute { ns }),
+            _ => {
+                Err(format!("num_ops: expected 1 or more that take at most {MOST_MICROS} us, found {count}"))
+            }
+        }
     }
 
     fn collective(&self) -> Result<Task, String> {

@@ -22,7 +22,7 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Tree {
     branch: Branch,
-    bytes: u64,
+    pub bytes: u64,
     state: State,
     /// Reductions that have ended.
     reduced: u32,

@@ -70,17 +70,27 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
+    fn channels(kind: Kind, members: &Members) -> u32 {
+        if kind == Kind::AllToAll {
+            1
+        } else {
+            members.channels()
+        }
+    }
+
+    /// Size of each message of a collective of `bytes`.
+    pub fn message_bytes(kind: Kind, members: &Members, bytes: u64) -> u64 {
+        bytes / members.count() as u64 / Self::channels(kind, members) as u64
+    }
+
     /// `dimension` has this many ranks as the logical topology counts them.
     pub fn new(kind: Kind, members: Members, rank: u32, bytes: u64, dimension: u32, pxn: bool) -> Exchange {
         let count = members.count();
-        let (channels, steps) = match kind {
-            Kind::AllReduce => (members.channels(), 2 * (count - 1)),
-            Kind::AllGather | Kind::ReduceScatter => (members.channels(), count - 1),
-            Kind::AllToAll => (1, count - 1),
-        };
+        let channels = Self::channels(kind, &members);
+        let steps = if kind == Kind::AllReduce { 2 * (count - 1) } else { count - 1 };
         // There an all-gather asks for PXN in a way that never finds it.
         let pxn = pxn && kind != Kind::AllGather;
-        let bytes = bytes / count as u64 / channels as u64;
+        let bytes = Self::message_bytes(kind, &members, bytes);
         let channels: Vec<Channel> = (0..channels)
             .map(|channel| Channel {
                 ring: members.ring(rank, channel, pxn),

@@ -20,6 +20,7 @@ use crate::compat::history::History;
 use crate::jobs::links::Links;
 use crate::plan::PlanError;
 use crate::work::{Finished, JobRecord, LayerRecord, Message, Network, Passage, Work};
+use exchange::Exchange;
 use groups::Members;
 use plan::{Part, SimaiPlan};
 use rank::{Context, Outgoing, Rank};
@@ -44,7 +45,6 @@ pub struct Simai {
     history: History,
     finished: Vec<Finished>,
     layers: Vec<LayerRecord>,
-    problem: Option<String>,
 }
 
 /// Timers beyond those of the ranks: a queue pair begins; a message inside of a server has come to its receiver's link, or
@@ -67,12 +67,23 @@ impl Simai {
             for part in [Part::Forward, Part::Input, Part::Weight] {
                 let asked = layer.parts[part as usize].collective;
                 let (Some(asked), Some(_)) = (asked, plan.dimension(part)) else { continue };
-                let lacks = |&rank: &u32| Members::of(&plan, asked.group, rank).is_none();
-                if (0..plan.gpus).find(lacks).is_some() {
+                let impossible = |problem: String| {
                     let place = format!("{}: layer {number} ({}), {}", plan.file, layer.name, part.name());
-                    let problem =
-                        "expected a group of two or more ranks, as many in each of its servers".into();
-                    return Err(PlanError::Impossible { place, problem });
+                    Err(PlanError::Impossible { place, problem })
+                };
+                for rank in 0..plan.gpus {
+                    let Some(members) = Members::of(&plan, asked.group, rank) else {
+                        return impossible(
+                            "expected a group of two or more ranks, as many in each of its servers".into(),
+                        );
+                    };
+                    let bytes = Exchange::message_bytes(asked.kind, &members, asked.bytes);
+                    if bytes > MOST_BYTES {
+                        return impossible(format!(
+                            "expected messages of at most {MOST_BYTES} B, found {} B, which sends {bytes} B in one",
+                            asked.bytes
+                        ));
+                    }
                 }
             }
         }
@@ -87,7 +98,6 @@ impl Simai {
             history: History::default(),
             finished: Vec::new(),
             layers: Vec::new(),
-            problem: None,
         })
     }
 
@@ -125,12 +135,6 @@ impl Simai {
 
     fn send(&mut self, message: Outgoing, network: &mut dyn Network) {
         let Outgoing { from, to, bytes, .. } = message;
-        if bytes > MOST_BYTES {
-            let problem =
-                format!("rank {from} sends {bytes} B to {to}: expected at most {MOST_BYTES} B in a message");
-            self.problem.get_or_insert(problem);
-            return;
-        }
         let server = |rank: u32| rank / self.plan.gpus_per_server;
         if let Some(domain) = self.plan.inside.filter(|_| server(from) == server(to)) {
             let at = self.links.send(&domain, network.now(), from, bytes);
@@ -225,11 +229,11 @@ impl Work for Simai {
     }
 
     fn is_over(&self) -> bool {
-        self.problem.is_some() || self.finished.len() == self.ranks.len()
+        self.finished.len() == self.ranks.len()
     }
 
     fn problem(&self) -> Option<&str> {
-        self.problem.as_deref()
+        None
     }
 
     fn waiting(&self) -> Vec<(u32, String)> {
