@@ -117,6 +117,60 @@ CONSTANTS = (
         "Bins then last 1, 5, 10, 50, 100 us and so on, which read well on an axis.",
     ),
     Constant(
+        "`run.skip: exact` compares so many words of state for each event",
+        "sim/src/simulation/skipping/exact.rs",
+        r"WORDS_PER_EVENT: f64 = ([\d.]+)",
+        "{}",
+        "A word takes some 2 ns, an event 50 to 100: looking then costs under 1 % where nothing repeats.",
+    ),
+    Constant(
+        "Messages from this length on repeat within, for `run.skip: exact`",
+        "sim/src/nic/repeats.rs",
+        r"LONG_MESSAGE: u64 = ([\d_]+)",
+        "{} packets",
+        "What repeats within one takes up to 4,096 packets to record at 16 packets to an ACK. It decides "
+        "what is skipped, and no result.",
+    ),
+    Constant(
+        "`run.skip: steady` looks at windows of this length and more",
+        "sim/src/simulation/skipping/observed.rs",
+        r"FIRST_WINDOW: Time = Time::from_us\((\d+)\)",
+        "{} us",
+        "Of the order of a controller's timers, which are 50 to 1,500 us.",
+    ),
+    Constant(
+        "What goes by packets of a span of the plan before `run.skip: steady` skips in it, where there are "
+        "marks or controllers that hear ACKs, and where there are none",
+        "sim/src/simulation/skipping/mod.rs",
+        r"FIRST_PART: \[f64; 2\] = \[1\.0 / (\d+)\.0, 1\.0 / (\d+)\.0\]",
+        "1/{} and 1/{}",
+        "Controllers take tens of milliseconds to drain what an incast began with. When a 300th was taken "
+        "for enough, a step skipped that queue.",
+    ),
+    Constant(
+        "Its first step, in lengths of the sample, likewise",
+        "sim/src/simulation/skipping/mod.rs",
+        r"FIRST_STEP: \[f64; 2\] = \[(\d)\.0, (\d)\.0\]",
+        "{} and {}",
+        "Each step is checked by packets before one of twice the length.",
+    ),
+    Constant(
+        "Errors of queues, and of CNPs and marks, that it may state, in those of goodput",
+        "sim/src/simulation/skipping/judged.rs",
+        r"QUEUES: f64 = (\d+)\.0;\s+const SIGNALS: f64 = (\d+)\.0",
+        "{} and {}",
+        "Their batches differ more than those of goodput do, and nothing would ever be skipped at the same "
+        "error.",
+    ),
+    Constant(
+        "The least error that it states",
+        "sim/src/simulation/skipping/judged.rs",
+        r"LEAST_STATED: f64 = ([\de-]+)",
+        "{}",
+        "What a sample does not see, such as a rare pause, moved goodput by up to 0.07 % where its batches "
+        "told 0.0001 %.",
+    ),
+    Constant(
         "Most packets outstanding on a queue pair",
         "sim/src/world/traffic.rs",
         r"tx_depth > 1 << (\d+)",

@@ -118,6 +118,12 @@ impl Event {
         kind << INDEX_BITS | index
     }
 
+    /// Whether it is set for a time by the plan.
+    pub fn is_of_plan(self) -> bool {
+        use Event::*;
+        matches!(self, WriterStart(_) | WriterStop(_) | FlowStart(_) | LinkChange(_))
+    }
+
     #[inline]
     pub fn decode(code: u32) -> Event {
         let index = code & MAX_INDEX;

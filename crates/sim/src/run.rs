@@ -58,6 +58,11 @@ impl Run {
         self.now + self.skips.total
     }
 
+    /// The clock where whole nanoseconds are counted: they begin when they would if nothing had been skipped.
+    pub fn in_whole_ns(&self) -> Time {
+        self.now + Time(self.skips.total.0 % 1000)
+    }
+
     /// Schedules an event of the node that acts. Simultaneous ones run by what they are.
     #[inline]
     pub fn schedule(&mut self, time: Time, event: Event) {

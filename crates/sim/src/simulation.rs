@@ -17,7 +17,7 @@ use tailback_proto::units::Time;
 use crate::capture::{Capture, CaptureSettings, Output};
 use crate::event::Event;
 use crate::fabric::Arrived;
-use crate::plan::{Plan, PlanError};
+use crate::plan::{Plan, PlanError, Skip};
 use crate::record::{FlowRows, Recorder, Recording};
 use crate::world::World;
 
@@ -35,6 +35,8 @@ pub struct Simulation {
     others: threads::Others,
     /// Where it skips what is steady.
     skipping: Option<Box<skipping::Skipping>>,
+    /// Where it skips what repeats.
+    exact: Option<Box<skipping::Exact>>,
     /// There are controllers that are not built in, which may see the order of what happens at different nodes.
     external: bool,
     rows: FlowRows,
@@ -87,6 +89,7 @@ impl Simulation {
             windows: None,
             others: threads::Others::default(),
             skipping: None,
+            exact: None,
             external: !controls.is_empty(),
             rows: FlowRows::default(),
         };
@@ -106,8 +109,8 @@ impl Simulation {
     /// # Errors
     /// What is wrong with the names of links; that it cannot be written.
     pub fn capture(&mut self, settings: CaptureSettings, out: Output) -> Result<(), String> {
-        if self.skipping.is_some() {
-            return Err("run.skip: found steady, expected never: a capture has every frame".into());
+        if self.plan.run.skip != Skip::Never {
+            return Err(self.plan.not_skipped("a capture, which has every frame").to_string());
         }
         self.end_windows(); // a capture has frames in order of time
         let hosts: Vec<String> = self.plan.hosts.iter().map(|host| host.name.clone()).collect();
@@ -140,6 +143,9 @@ impl Simulation {
         }
         if self.skipping.is_some() {
             return self.run_skipping(max_events);
+        }
+        if self.exact.is_some() {
+            return self.run_exact(max_events);
         }
         match self.capture {
             // A loop of its own: a capture that is not made costs nothing.
@@ -208,8 +214,8 @@ impl Simulation {
     pub fn finish(mut self) -> Recording {
         let complete = self.world.fabric.run.finished && self.world.deadlocks.found.is_none();
         self.join();
-        self.recorder.close(&mut self.world);
         let skipped = self.skipped();
+        self.recorder.close(&mut self.world);
         let mut recording = crate::record::recording(
             &self.plan,
             &mut self.world,
@@ -222,6 +228,8 @@ impl Simulation {
             .meta
             .faults
             .extend(self.work.iter().filter(|_| complete).flat_map(|work| work.faults(&self.plan)));
+        recording.meta.not_skipped = (self.plan.run.skip == Skip::Exact && skipped.is_empty())
+            .then_some("no state of it was, for long enough, the same as an earlier one");
         recording.meta.skipped = skipped;
         recording.meta.jobs = self.work.map_or(Vec::new(), |work| work.jobs(&self.plan));
         recording

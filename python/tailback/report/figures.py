@@ -195,7 +195,7 @@ def level(value: float, color: str, dash: str = "dash", layer: str = "between") 
 
 
 def skipped_spans(view: View) -> list[Json]:
-    """A pale band over each span that was skipped: its values are those that were measured before."""
+    """A pale band over each span that was skipped: its values follow from what went by packets before."""
     length_ps = view.unit[1] * PS_PER_S
     return [
         {

@@ -38,9 +38,9 @@ class Run(Declared):
         le=1000.0,
         allow_inf_nan=False,
     )
-    skip: Literal["never", "steady"] = setting(
+    skip: Literal["never", "exact", "steady"] = setting(
         "never",
-        "What is not simulated packet by packet. never: all is. steady: where rates and queues have been steady for a while, and nothing starts, ends, is dropped or paused, the run goes on as they were measured to be, in steps that are checked by packets after each.",
+        "What is not simulated packet by packet. never: all is. exact: what repeats to the bit, as paced queue pairs do while nothing is marked, lost or paused; results are those of never. steady: where rates and queues have been steady for a while, and nothing starts, ends, is dropped or paused, the run goes on as they were measured to be, in steps that are checked by packets after each.",
         "assumption: who wants an estimate asks for it",
     )
     skip_error: float = setting(

@@ -44,6 +44,7 @@ use std::fmt::Debug;
 use std::num::{NonZeroU16, NonZeroU64};
 use std::ops::Deref;
 
+use crate::repeats::Walk;
 use crate::units::{Rate, Time};
 use parameters::{Declared, Profile, Refused};
 
@@ -275,6 +276,11 @@ pub trait Controller: Debug + Sized + 'static {
     #[inline]
     fn is_at_min_rate(&self, _law: &Self::Law) -> bool {
         false
+    }
+
+    /// See [`crate::repeats`]. Of most the state never comes back, or is not looked into.
+    fn walk(&self, by: &mut impl Walk) {
+        by.unlike();
     }
 
     /// Bytes that may be in flight; none: no limit. A packet goes while less than that is: at 0 none does, until the timer

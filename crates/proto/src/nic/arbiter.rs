@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use crate::repeats::Walk;
 use crate::units::Time;
 
 /// Where a sender stands.
@@ -47,6 +48,16 @@ impl<const CLASSES: usize> Default for Arbiter<CLASSES> {
 }
 
 impl<const CLASSES: usize> Arbiter<CLASSES> {
+    /// See [`crate::repeats`].
+    pub fn walk(&self, by: &mut impl Walk) {
+        let Arbiter { rings, ready_classes } = self;
+        by.state(*ready_classes as u64);
+        for ring in rings.iter().filter(|ring| !ring.is_empty()) {
+            by.state(ring.len() as u64);
+            ring.iter().for_each(|&sender| by.state(sender as u64));
+        }
+    }
+
     /// Classes in which somebody takes turns, a bit each.
     #[inline]
     pub fn ready_classes(&self) -> u8 {

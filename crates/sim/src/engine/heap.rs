@@ -11,6 +11,11 @@ impl Heap {
         self.0.first().copied()
     }
 
+    /// In no order.
+    pub fn iter(&self) -> std::slice::Iter<'_, u128> {
+        self.0.iter()
+    }
+
     #[inline]
     pub fn push(&mut self, entry: u128) {
         push(&mut self.0, entry);

@@ -218,6 +218,18 @@ impl EventQueue {
         self.len
     }
 
+    /// All that is pending, in no order.
+    pub fn pending(&self) -> impl Iterator<Item = (Place, u32)> + '_ {
+        let first = (0..FIRST_SLOTS).map(|slot| self.first.head(slot));
+        let rest = self.rest.iter().flat_map(|wheel| (0..SLOTS).map(|slot| wheel.head(slot)));
+        let nodes = first.chain(rest).flat_map(|head| {
+            std::iter::successors(self.nodes.get(head as usize), |node| self.nodes.get(node.next as usize))
+        });
+        let in_wheels = nodes.flat_map(|node| &node.entries[..node.len as usize]);
+        let all = self.run.iter().chain(self.near.iter()).chain(in_wheels).chain(self.far.iter());
+        all.map(|entry| Place::split(*entry))
+    }
+
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -440,6 +452,11 @@ mod tests {
                 prop_assert_eq!(queue.len(), model.len());
             }
             model.sort_unstable();
+            let mut pending: Vec<u32> = queue.pending().map(|(_, payload)| payload).collect();
+            let mut expected: Vec<u32> = model.iter().map(|(.., payload)| *payload).collect();
+            pending.sort_unstable();
+            expected.sort_unstable();
+            prop_assert_eq!(pending, expected);
             for (time, _, payload) in model {
                 prop_assert_eq!(queue.pop(), Some((Time(time), payload)));
             }

@@ -16,6 +16,7 @@ pub(crate) mod packet;
 pub(crate) mod pause;
 pub(crate) mod pfc;
 pub(crate) mod port;
+mod repeats;
 pub(crate) mod routing;
 pub(crate) mod storm;
 pub(crate) mod switch;

@@ -6,6 +6,7 @@ mod littles_law;
 
 pub(crate) use littles_law::{Came, LittlesLaw};
 
+use tailback_proto::repeats::Walk;
 use tailback_proto::units::Time;
 
 /// Unit of integrals over time, in picoseconds: 64 bits then hold 16 MB for 280 s.
@@ -15,6 +16,11 @@ pub(crate) const TICK: u64 = 256;
 #[inline]
 fn ticks_between(from: Time, to: Time) -> u64 {
     to.0 / TICK - from.0 / TICK
+}
+
+/// The mean of a length from its integral over a span that ends now.
+pub(crate) fn mean(integral: u64, (now, span): (Time, Time)) -> f64 {
+    integral as f64 / ticks_between(now.saturating_sub(span), now).max(1) as f64
 }
 
 /// A length over time, which its owner keeps: the integral since the last sample.
@@ -41,7 +47,13 @@ impl OverTime {
     /// the maximum.
     pub fn take_mean(&mut self, (now, span): (Time, Time), length: u64) -> f64 {
         self.held(now, length);
-        std::mem::take(&mut self.integral) as f64 / ticks_between(now.saturating_sub(span), now).max(1) as f64
+        mean(std::mem::take(&mut self.integral), (now, span))
+    }
+
+    /// See `tailback_proto::repeats`. How it was since the last sample is recorded, and decides nothing.
+    pub fn walk(&mut self, by: &mut impl Walk) {
+        let OverTime { integral: _, changed_at: _, law } = self;
+        law.walk(by);
     }
 
     /// At the end of a run, where it is so long and these packets wait in it: what is wrong.

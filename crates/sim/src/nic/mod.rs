@@ -14,6 +14,7 @@ mod post;
 mod probe;
 pub(crate) mod qp;
 mod receive;
+mod repeats;
 mod transmit;
 
 #[cfg(test)]

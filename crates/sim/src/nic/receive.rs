@@ -222,8 +222,15 @@ impl Nics {
         let model = &self.models[nic.model as usize];
         let code_point = model.cnp_code_point.unwrap_or(code_point);
         let class_and_point = (model.class_of[code_point as usize], code_point);
-        let notification =
-            reply(fabric, src, qp, Kind::Cnp, class_and_point, Detail::made(fabric.run.now), CNP_FRAME_BYTES);
+        let notification = reply(
+            fabric,
+            src,
+            qp,
+            Kind::Cnp,
+            class_and_point,
+            Detail::made(fabric.run.in_whole_ns()),
+            CNP_FRAME_BYTES,
+        );
         self.queue_reply(fabric, ethernet, host, notification);
     }
 
@@ -327,7 +334,7 @@ impl Nics {
         let congestion = &self.models[nic.model as usize].congestion[s.congestion as usize];
         if s.half.on_cnp(congestion, fabric.run.now, &mut nic.counters.rdma) {
             s.rp_cnp_handled += 1;
-            nic.counters.cnp_delay_ns += packet.age_ns(fabric.run.now);
+            nic.counters.cnp_delay_ns += packet.age_ns(fabric.run.in_whole_ns());
             self.arm_controller_timer(fabric, packet.qp);
         }
     }

@@ -1,5 +1,7 @@
 //! What of a plan goes with skipping.
 
+use tailback_proto::parameters::in_words;
+
 use super::{impossible, LoadBalancing, Plan, PlanError, Skip};
 
 impl Plan {
@@ -26,6 +28,6 @@ impl Plan {
 
     /// Why nothing is skipped in it.
     pub(crate) fn not_skipped(&self, what: &str) -> PlanError {
-        impossible("run.skip", format!("found steady, expected never: it has {what}"))
+        impossible("run.skip", format!("found {}, expected never: it has {what}", in_words(self.run.skip)))
     }
 }

@@ -72,16 +72,22 @@ impl Bins {
         &mut self.values[(self.count - 1) * self.kinds.len()..self.count * self.kinds.len()]
     }
 
+    /// The times up to `limit` at which bins will end.
+    pub fn ends(&self, limit: Time) -> impl Iterator<Item = Time> {
+        let mut bins = self.of(Vec::new());
+        std::iter::from_fn(move || {
+            let end = bins.next();
+            (end <= limit).then(|| {
+                bins.close(end);
+                bins.merge_if_full();
+                end
+            })
+        })
+    }
+
     /// The last time up to `limit` at which a bin will end.
     pub fn last_end(&self, limit: Time) -> Time {
-        let Bins { start, length, count, most, merge_by_two, .. } = *self;
-        let mut bins = Bins { start, length, count, most, merge_by_two, ..Bins::default() };
-        while bins.next() <= limit {
-            let end = bins.next();
-            bins.close(end);
-            bins.merge_if_full();
-        }
-        bins.start
+        self.ends(limit).last().unwrap_or(self.start)
     }
 
     /// Bins that are closed.
@@ -118,7 +124,7 @@ impl Bins {
         FACTOR
     }
 
-    /// The same bins of other columns, before the first one ends.
+    /// The same bins of other columns, whose values are not those that there are.
     pub fn of(&self, kinds: Vec<Kind>) -> Self {
         let Bins { length, start, count, most, merge_by_two, .. } = *self;
         Bins { kinds, length, start, count, most, merge_by_two, ..Bins::default() }

@@ -29,7 +29,7 @@ quantities! {
 quantities! {
     /// Of a lossless part of it: of a path and a class.
     XOFF of ["nic-rx"], |bin, at| {
-        "xoff_bytes": Mean, "bytes", "its threshold at the end of the bin" = {
+        "xoff_bytes": Now, "bytes", "its threshold at the end of the bin" = {
             let (path, class) = port_and_class(at);
             bin.world.nics.host_paths[path].buffers.part_of(class).1.unwrap_or(0) as f64
         };
@@ -55,7 +55,7 @@ quantities! {
             = ticks(bin.world.nics.host_paths[path].iio.byte_time(bin.now));
         "queue_max_bytes": Max, "bytes", "most bytes in it"
             = bin.world.nics.host_paths[path].iio.take_max(bin.now) as f64;
-        "processing_ps": Mean, "ps", "how long the latest write was worked on there"
+        "processing_ps": Now, "ps", "how long the latest write was worked on there"
             = bin.world.nics.host_paths[path].processing.0 as f64;
     }
 }
@@ -67,7 +67,7 @@ quantities! {
             = bin.world.nics.host_paths[path].target.level().take_mean(bin.now, bin.span);
         "queue_max_bytes": Max, "bytes", "most bytes that wait for it"
             = bin.world.nics.host_paths[path].target.level().take_max() as f64;
-        "write_latency_ps": Mean, "ps", "what a write that comes now takes"
+        "write_latency_ps": Now, "ps", "what a write that comes now takes"
             = bin.world.nics.host_paths[path].target.write_latency(bin.now).0 as f64;
     }
 }
@@ -75,7 +75,7 @@ quantities! {
 quantities! {
     /// Memory that cores share with the NIC.
     MEMORY of ["memory"], |bin, path| {
-        "ddio_miss_share": Mean, "share", "writes of the NIC that miss the cache"
+        "ddio_miss_share": Now, "share", "writes of the NIC that miss the cache"
             = bin.world.nics.host_paths[path].target.as_memory().map_or(0.0, |memory| memory.miss_share);
         "memory_cpu_bps": Rate, "bit/s", "what the cores read and write"
             = bin.world.nics.host_paths[path].target.as_memory().map_or(0, |memory| memory.cpu_bytes(bin.now).iter().sum());

@@ -76,9 +76,9 @@ counters! {
 quantities! {
     /// What an agent acts on.
     AGENT of ["host"], |bin, agent| {
-        "iio_occupancy_lines": Mean, "cache lines", "occupancy of the IIO's buffer that its agent acts on"
+        "iio_occupancy_lines": Now, "cache lines", "occupancy of the IIO's buffer that its agent acts on"
             = bin.world.agents[agent].occupancy();
-        "mba_level": Mean, "level", "level of memory bandwidth that its agent leaves its cores; 0: all of it"
+        "mba_level": Now, "level", "level of memory bandwidth that its agent leaves its cores; 0: all of it"
             = bin.world.agents[agent].level() as f64;
     }
 }

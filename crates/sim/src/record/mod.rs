@@ -23,6 +23,7 @@ pub(crate) mod queue_pairs;
 pub(crate) mod readings;
 mod recording;
 mod reference;
+mod repeated;
 mod rows;
 pub(crate) mod series;
 mod settings;
@@ -42,6 +43,7 @@ pub use recording::{
     Pings, Queue, Recording, Sender, Series, Skipped, Storm, Teardown, Veth, VethEnd,
 };
 pub use reference::{reference, Reference};
+pub(crate) use repeated::Period;
 pub use rows::FlowBlocks;
 pub(crate) use rows::FlowRows;
 pub(crate) use series::Recorder;

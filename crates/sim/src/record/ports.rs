@@ -56,7 +56,7 @@ quantities! {
             let bytes = group.bytes();
             std::mem::replace(&mut group.max_bytes, bytes) as f64
         };
-        "xoff_bytes": Mean, "bytes", "its threshold at the end of the bin" = xoff(&bin.world.fabric, at);
+        "xoff_bytes": Now, "bytes", "its threshold at the end of the bin" = xoff(&bin.world.fabric, at);
     }
 }
 
@@ -70,7 +70,7 @@ quantities! {
 quantities! {
     /// What a host has to send in a class.
     SEND of ["send"], |bin, at| {
-        "queue_mean_bytes": Mean, "bytes", "posted and not yet sent, at the end of the bin" = {
+        "queue_mean_bytes": Now, "bytes", "posted and not yet sent, at the end of the bin" = {
             let (port, class) = port_and_class(at);
             bin.world.nics[bin.world.fabric.ports[port].owner as usize].backlog_bytes[class as usize] as f64
         };

@@ -19,8 +19,10 @@ pub(crate) enum Kind {
     Rate,
     /// A picosecond counter, given out as a share of the bin.
     Share,
-    /// A mean over the bin, or a value at its end.
+    /// A mean over the bin.
     Mean,
+    /// A value at the end of the bin; those of several are averaged.
+    Now,
     /// A counter of bytes times ticks, given out as the mean of the bytes.
     Integral,
     /// A sample: the last one before the bin's end.
@@ -35,7 +37,7 @@ impl Kind {
             Kind::Count => "count",
             Kind::Rate => "mean",
             Kind::Share => "share",
-            Kind::Mean | Kind::Integral => "mean",
+            Kind::Mean | Kind::Now | Kind::Integral => "mean",
             Kind::Last => "last",
             Kind::Max => "maximum",
         }
@@ -48,7 +50,7 @@ impl Kind {
             Kind::Count => bins.iter().sum(),
             Kind::Max => bins.into_iter().fold(0.0, f64::max),
             Kind::Last => bins[FACTOR - 1],
-            Kind::Rate | Kind::Share | Kind::Mean | Kind::Integral => {
+            Kind::Rate | Kind::Share | Kind::Mean | Kind::Now | Kind::Integral => {
                 bins.iter().sum::<f64>() / FACTOR as f64
             }
         }
@@ -175,7 +177,7 @@ const fn are_equal(one: &str, other: &str) -> bool {
 
 /// Declares a [`Table`]. A row is
 /// `"metric": KIND keeps ("counter") [SIGNAL], "unit", "help" = value`, of which `keeps`, counter and signal may be missing. The value is that of a counter
-/// (`Count`, `Rate`, `Share`) or of the bin (`Mean`, `Last`, `Max`).
+/// (`Count`, `Rate`, `Share`) or of the bin (`Mean`, `Now`, `Last`, `Max`).
 macro_rules! quantities {
     (
         $(#[$doc:meta])*
@@ -229,6 +231,9 @@ macro_rules! signal {
 /// The value of a bin: of a counter, or what is read.
 macro_rules! value {
     (Mean, $bin:ident, $before:expr, $read:expr) => {
+        $read
+    };
+    (Now, $bin:ident, $before:expr, $read:expr) => {
         $read
     };
     (Max, $bin:ident, $before:expr, $read:expr) => {

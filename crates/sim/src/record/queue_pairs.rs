@@ -14,7 +14,7 @@ use crate::world::World;
 quantities! {
     /// What a queue pair may send.
     RATE of ["queue-pair", "message"] always, |bin, qp| {
-        "rate_bps": Mean, "bit/s", "its rate at the end of the bin; the line rate without a limiter" = rate(bin.world, qp);
+        "rate_bps": Now, "bit/s", "its rate at the end of the bin; the line rate without a limiter" = rate(bin.world, qp);
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn signals(world: &World, qp: usize) -> (Vec<Shown<World>>, Vec<Shown
         let signal = |(number, shown): (usize, SignalInfo)| Shown {
             name: shown.name,
             kind: match shown.merged {
-                Merged::Mean => Kind::Mean,
+                Merged::Mean => Kind::Now,
                 Merged::Last => Kind::Last,
             },
             read,

@@ -121,11 +121,12 @@ impl<W> Readings<W> {
     /// Closes the bin that ends now, by the clock of the world, and by that of the bins: they differ by what was skipped.
     pub fn close_bin(&mut self, world: &mut W, (now, end): (Time, Time), items: Option<&Items>) {
         let mut bin = Bin { now, span: self.bins.span(end), items, world };
-        let (mut before, mut values) = (&mut self.before[..], self.bins.close(end));
-        for reader in &self.readers {
-            (reader.read)(&mut bin, reader.at, before, values);
-            (before, values) = (&mut before[reader.columns..], &mut values[reader.columns..]);
-        }
+        read(&self.readers, &mut bin, &mut self.before, self.bins.close(end));
+    }
+
+    /// What all columns read now, into tables of their own.
+    pub fn read_all(&self, bin: &mut Bin<W>, before: &mut [u64], values: &mut [f64]) {
+        read(&self.readers, bin, before, values);
     }
 
     /// Gives out what was read, and hands the columns of signals on, with the length of a bin. Entities of which nothing is
@@ -148,5 +149,12 @@ impl<W> Readings<W> {
         let kept = Series::keep(self.columns.into_iter(), |one| used[one.entity as usize], bins, &mut values);
         let names = kept.into_iter().map(|column| (column.entity as usize, column.metric)).collect();
         Series { entities: self.entities, names, values, bin, bins, detail }
+    }
+}
+
+fn read<W>(readers: &[Reader<W>], bin: &mut Bin<W>, mut before: &mut [u64], mut values: &mut [f64]) {
+    for reader in readers {
+        (reader.read)(bin, reader.at, before, values);
+        (before, values) = (&mut before[reader.columns..], &mut values[reader.columns..]);
     }
 }

@@ -124,6 +124,9 @@ pub struct Meta {
     /// Spans that were skipped. What skipped none does not mention them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Skipped>,
+    /// Why nothing was skipped where what repeats was to be, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_skipped: Option<&'static str>,
 }
 
 /// A span that was skipped.
@@ -133,7 +136,9 @@ pub struct Skipped {
     pub from_ps: u64,
     /// When it ended.
     pub to_ps: u64,
-    /// How long a sample it goes by.
+    /// Whether all in it is as it would have been by packets; else it is estimated.
+    pub exact: bool,
+    /// How long a sample it goes by, or the period that repeats.
     pub observed_ps: u64,
     /// Packets put on a link meanwhile, of any kind.
     pub packet_hops: u64,
@@ -154,6 +159,24 @@ pub struct Skipped {
 }
 
 impl Skipped {
+    /// What repeated with this period.
+    pub(crate) fn exactly(from: Time, to: Time, period: Time, packet_hops: u64) -> Skipped {
+        Skipped {
+            from_ps: from.0,
+            to_ps: to.0,
+            exact: true,
+            observed_ps: period.0,
+            packet_hops,
+            goodput_error: 0.0,
+            queue_error: 0.0,
+            signal_error: 0.0,
+            qp_error: 0.0,
+            check: "none",
+            goodput_off: None,
+            queue_off: None,
+        }
+    }
+
     /// The packets after it are so far from what it took for granted; none: they contradict it.
     pub fn check(&mut self, off: Option<(f64, f64)>) {
         self.check = if off.is_some() { "confirmed" } else { "contradicted" };

@@ -9,7 +9,7 @@ use crate::world::World;
 impl Kind {
     /// Whether a bin's value is no difference of counters.
     fn is_gauge(self) -> bool {
-        matches!(self, Kind::Mean | Kind::Integral | Kind::Last | Kind::Max)
+        matches!(self, Kind::Mean | Kind::Now | Kind::Integral | Kind::Last | Kind::Max)
     }
 }
 

@@ -35,7 +35,7 @@ quantities! {
 quantities! {
     /// A connection.
     CONNECTION of ["connection"] always, |bin, connection| {
-        "cwnd_bytes": Mean, "bytes", "its congestion window at the end of the bin"
+        "cwnd_bytes": Now, "bytes", "its congestion window at the end of the bin"
             = bin.world.tcp.sockets.connections[connection].sender.cwnd() as f64;
         "goodput_bps": Rate, "bit/s", "payload that the receiving application read"
             = bin.world.tcp.sockets.connections[connection].bytes_read;

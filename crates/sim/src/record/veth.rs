@@ -46,8 +46,8 @@ quantities! {
 quantities! {
     /// Byte queue limits, and what found the ring full.
     LIMITS of ["veth-ring"] always, |bin, end| {
-        "bql_limit": Mean, "bytes", "limit of the byte queue limits" = bin.world.linux.veths.ends[end].queue.limit() as f64;
-        "bql_inflight": Mean, "bytes", "charged and not yet completed" = bin.world.linux.veths.ends[end].queue.in_flight() as f64;
+        "bql_limit": Now, "bytes", "limit of the byte queue limits" = bin.world.linux.veths.ends[end].queue.limit() as f64;
+        "bql_inflight": Now, "bytes", "charged and not yet completed" = bin.world.linux.veths.ends[end].queue.in_flight() as f64;
         "dropped": Count [Drop], "packets", "packets that found it full" = {
             let tally = &bin.world.linux.veths.ends[end].tally;
             tally.ring_drops + tally.frame_drops

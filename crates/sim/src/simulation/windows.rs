@@ -16,7 +16,7 @@ use crate::engine::{EventQueue, Turns};
 use crate::event::Event;
 use crate::fabric::{port_and_class, Fabric};
 use crate::nic::qp::QpState;
-use crate::plan::Plan;
+use crate::plan::{Plan, Skip};
 use crate::world::World;
 
 /// Ports from which on a fabric gains by it.
@@ -88,7 +88,7 @@ impl Simulation {
         if self.capture.is_some() {
             return Err("it is captured".into());
         }
-        if self.skipping.is_some() {
+        if self.plan.run.skip != Skip::Never {
             return Err("it has run.skip".into());
         }
         window(&self.plan)

@@ -95,7 +95,7 @@ counters_as! {
 
 quantities_as! {
     RATE: [queue_pairs::RATE], |bin: World, flow| {
-        "rate_bps": Mean = bin.world.rate_and_alpha(flow).0;
+        "rate_bps": Now = bin.world.rate_and_alpha(flow).0;
     }
 }
 
@@ -118,7 +118,7 @@ pub(super) fn readings(world: &World) -> (Readings<World>, Detail) {
         let (src, dst) = (world.node_name(plan.0), world.node_name(plan.1));
         read.add(Entity::new(format!("{src}-{dst}/flow{flow}"), "message", src).towards(dst));
         read.read(&RATE, flow);
-        read.read_shown(Shown { name: Cow::Borrowed("alpha"), kind: Kind::Mean, read: alpha, at: flow });
+        read.read_shown(Shown { name: Cow::Borrowed("alpha"), kind: Kind::Now, read: alpha, at: flow });
     }
     read.begin(Time(world.origin), FIRST_BIN, most);
     (read, detail)

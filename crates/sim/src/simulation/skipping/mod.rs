@@ -8,9 +8,14 @@
 //! Leaves out: what only a longer look would see, such as a slow beat of clocks. A check sees it when it comes, and what was skipped
 //! before that stays as it was taken for.
 
+mod exact;
 mod judged;
 mod observed;
+mod seen;
 mod step;
+mod timers;
+
+pub(super) use exact::Exact;
 
 use tailback_proto::units::Time;
 
@@ -60,11 +65,6 @@ pub(super) struct Skipping {
     steps: Vec<Skipped>,
 }
 
-/// Whether an event is set for a time by the plan.
-fn is_of_plan(event: Event) -> bool {
-    matches!(event, Event::WriterStart(_) | Event::WriterStop(_) | Event::FlowStart(_) | Event::LinkChange(_))
-}
-
 impl Simulation {
     /// Gets ready to skip, if the plan says so.
     ///
@@ -74,13 +74,16 @@ impl Simulation {
         if self.plan.run.skip == Skip::Never {
             return Ok(());
         }
+        if self.plan.run.skip == Skip::Exact {
+            return self.begin_exact();
+        }
         let refused = self.external.then_some("controllers of its own");
         let telemetry = self.world.nics.send_qps.iter().any(|s| s.half.uses.telemetry);
         let refused = refused.or(telemetry.then_some("a controller that reads the counters of switches"));
         if let Some(what) = refused {
             return Err(self.plan.not_skipped(what));
         }
-        let of_plan = self.reschedule(Time::ZERO);
+        let of_plan = of_plan(&self.world);
         let qps = self.world.nics.send_qps.len();
         self.skipping = Some(Box::new(Skipping {
             error: self.plan.run.skip_error,
@@ -100,28 +103,8 @@ impl Simulation {
 
     /// What was skipped.
     pub(super) fn skipped(&mut self) -> Vec<Skipped> {
-        self.skipping.take().map_or(Vec::new(), |skipping| skipping.steps)
-    }
-
-    /// Puts all events anew, those of the plan and the next sample by so much earlier. When those of the plan are, the last one first.
-    fn reschedule(&mut self, by: Time) -> Vec<Time> {
-        let run = &mut self.world.fabric.run;
-        let ports = self.world.fabric.ports.len();
-        let mut queue = std::mem::replace(&mut run.events, EventQueue::for_ports(ports));
-        let mut of_plan = Vec::new();
-        while let Some((place, code)) = queue.take() {
-            let event = Event::decode(code);
-            if is_of_plan(event) {
-                of_plan.push(place.time());
-                run.schedule(place.time() - by, event);
-            } else if event == Event::Sample {
-                run.schedule(self.recorder.next_sample(run.skips.total), event);
-            } else {
-                run.schedule_at(place, code);
-            }
-        }
-        of_plan.reverse();
-        of_plan
+        let exact = self.end_exact();
+        self.skipping.take().map_or(exact, |skipping| skipping.steps)
     }
 
     /// Executes `max_events` events, or all that are left, and skips what may be.
@@ -141,7 +124,7 @@ impl Simulation {
                     }
                     self.dispatch(event);
                     let Some(skipping) = &mut self.skipping else { continue };
-                    if is_of_plan(event) || self.world.fabric.run.active_flows != skipping.active {
+                    if event.is_of_plan() || self.world.fabric.run.active_flows != skipping.active {
                         skipping.disturbed(&self.world);
                     }
                 }
@@ -205,6 +188,7 @@ impl Simulation {
         skipping.steps.push(Skipped {
             from_ps: from.0,
             to_ps: to.0,
+            exact: false,
             observed_ps: estimate.sample.span.0,
             packet_hops: world.packet_hops() - hops,
             goodput_error: estimate.goodput_error,
@@ -219,8 +203,34 @@ impl Simulation {
         skipping.observed.stepped(world);
         skipping.expected = Some(estimate);
         skipping.next_step *= 2.0;
-        self.reschedule(length);
+        reschedule(world, |event, time| Some(if event.is_of_plan() { time - length } else { time }));
     }
+}
+
+/// Puts all events anew, for the times that `when` gives; none: not at all.
+fn reschedule(world: &mut World, mut when: impl FnMut(Event, Time) -> Option<Time>) {
+    let ports = world.fabric.ports.len();
+    let run = &mut world.fabric.run;
+    let mut queue = std::mem::replace(&mut run.events, EventQueue::for_ports(ports));
+    while let Some((place, code)) = queue.take() {
+        let event = Event::decode(code);
+        match when(event, place.time()) {
+            Some(time) if time == place.time() => run.schedule_at(place, code),
+            Some(time) => run.schedule(time, event),
+            None => {}
+        }
+    }
+}
+
+/// The times of the plan that are to come, the last one first.
+fn of_plan(world: &World) -> Vec<Time> {
+    let mut found: Vec<Time> = (world.fabric.run.events.pending())
+        .filter(|(_, code)| Event::decode(*code).is_of_plan())
+        .map(|(place, _)| place.time())
+        .collect();
+    found.sort_unstable();
+    found.reverse();
+    found
 }
 
 /// What is told in pairs, and the share of it that was.

@@ -223,7 +223,7 @@ fn pass(
 }
 
 /// What is on its way belongs to where its queue pair is now.
-fn renumber(fabric: &mut Fabric, further: &[u64]) {
+pub(super) fn renumber(fabric: &mut Fabric, further: &[u64]) {
     let links = fabric.ports.iter().map(|port| port.in_flight);
     let queues = fabric.queues.iter().map(|queue| queue.fifo);
     let lists: Vec<Fifo> = links.chain(queues).collect();
