@@ -50,6 +50,7 @@ def outcome(out: Path) -> dict[str, Any]:
         "timeouts": flow["local_ack_timeout_err"],
         "retransmitted": flow["packets_retransmitted"],
         "wrong": result.meta["live"]["wrong_messages"],
+        "checked": result.meta["live"]["checked_messages"],
         "refused": result.meta["live"]["refused"],
     }
 
@@ -278,6 +279,31 @@ def exchange(folder: Path) -> dict[str, Any]:
     return {"sender": outcome(folder / "h0"), "receiver": outcome(folder / "h1")}
 
 
+def verbs(folder: Path) -> dict[str, Any]:
+    """SENDs and READs between two hosts on a link that loses, and between two that meet as perftest does."""
+    scenario = folder / "two.yaml"
+    text = TWO.format(duration="10s", rate="200Mbps", message="64KiB", messages=40)
+    scenario.write_text(text.replace("delay: 10us", "delay: 10us, loss: 0.01"))
+    told = {}
+    subprocess.run(["ip", "link", "set", "dev", "lo", "up"], check=True)
+    at = ("--perftest", "127.0.0.1:18515")
+    for verb in ("send", "read"):
+        err = endpoint(scenario, folder / verb, "h0=a0", "h1=pa", "--verb", verb).communicate(timeout=60)[1]
+        if err:
+            raise SystemExit(err)
+        told[verb] = outcome(folder / verb)
+        other = endpoint(scenario, folder / f"{verb}1", "h1=pa", "--verb", verb, *at)
+        for _ in range(50):  # until the other one listens
+            asks = endpoint(scenario, folder / f"{verb}0", "h0=a0", "--verb", verb, *at)
+            asks.communicate(timeout=60)
+            if asks.returncode == 0:
+                break
+        other.communicate(timeout=60)
+        told[f"{verb} apart"] = outcome(folder / f"{verb}0")
+        told[f"{verb} apart"]["got"] = outcome(folder / f"{verb}{1 if verb == 'send' else 0}")["delivered"]
+    return told
+
+
 def hostile(folder: Path) -> dict[str, Any]:
     """Frames that are none of the run's, to one of its hosts, while it runs."""
     scenario = folder / "two.yaml"
@@ -388,6 +414,7 @@ CASES = {
     "led_away": led_away,
     "apart": apart,
     "exchange": exchange,
+    "verbs": verbs,
     "hostile": hostile,
     "vanish": vanish,
 }

@@ -224,6 +224,17 @@ def test_hosts_find_each_other_by_the_exchange_of_perftest() -> None:
 
 
 @needs_namespaces
+def test_sends_and_reads_arrive_as_writes_do() -> None:
+    result = lab("verbs")
+    for verb in ("send", "read"):
+        here, apart = result[verb], result[f"{verb} apart"]
+        assert (here["completed"], here["delivered"], here["wrong"]) == (40, 40 * 65536, 0), verb
+        assert here["retransmitted"] > 0, verb
+        assert (apart["completed"], apart["got"]) == (40, 40 * 65536), verb
+    assert result["send"]["checked"] == result["read"]["checked"] == 40
+
+
+@needs_namespaces
 def test_foreign_frames_only_count() -> None:
     result = lab("hostile")
     assert result["status"] == 0

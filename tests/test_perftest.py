@@ -70,9 +70,10 @@ def test_two_ends_learn_of_each_other() -> None:
     def side(own: list[End], mtu: int) -> Callable[[Exchange], Any]:
         def talk(exchange: Exchange) -> Any:
             found = exchange.mtu(mtu), exchange.ends(own)
-            exchange.ready()
+            exchange.ready(False)
             exchange.written()
-            exchange.close(65_536, 100, 2e7)
+            exchange.report(65_536, 100, 2e7)
+            exchange.close()
             return found
 
         return talk

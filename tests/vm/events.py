@@ -12,7 +12,6 @@ import json
 import signal
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machine import Machine, image
+from machine import Machine, There
 from tailback import Result, captured
 from tailback.lab.model import LabHost
 from tailback.point import kernel
 from tailback.point.settings import PointSettings
 
-NAMESPACE = "tailback-vm-events"
 ENDPOINT_AT, MACHINE_AT = "10.86.0.2", "10.86.0.1"
 """Of the exchange of perftest, on a tap of its own."""
+THERE = There("tailback-vm-events", ENDPOINT_AT, MACHINE_AT, veth=True)
 PACKETS, MTU = 20, 1024
 """Of a message, each of which is answered before the next begins: so each is an experiment by itself."""
 OTHERS = ("mark", "corrupt", "delay", "reorder")
@@ -50,44 +49,10 @@ traffic:
 """
 
 
-def ip(arguments: str) -> None:
-    subprocess.run(["ip", *arguments.split()], check=True)
-
-
-def there(*command: str | Path, **more: Any) -> subprocess.Popen[str]:
-    """Starts a command in the namespace."""
-    inside = ["ip", "netns", "exec", NAMESPACE, *map(str, command)]
-    return subprocess.Popen(inside, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
-
-
-def tailback(*arguments: str | Path) -> subprocess.Popen[str]:
-    return there(sys.executable, "-m", "tailback.cli", *arguments)
-
-
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    where = image()
-    subprocess.run(["ip", "netns", "delete", NAMESPACE], check=False, stderr=subprocess.DEVNULL)
-    ip(f"netns add {NAMESPACE}")
-    try:
-        for tap in ("rdma0", "mgmt0"):
-            ip(f"-n {NAMESPACE} tuntap add dev {tap} mode tap")
-        ip(f"-n {NAMESPACE} link add e0 mtu 4300 type veth peer name p0")
-        for name in ("rdma0", "mgmt0", "e0", "p0"):
-            off = f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6"
-            there("sh", "-c", f"echo 1 > {off}").communicate()
-            ip(f"-n {NAMESPACE} link set {name} mtu 4300 up")
-        ip(f"-n {NAMESPACE} addr add {ENDPOINT_AT}/24 dev mgmt0")
-        made = Machine(where, NAMESPACE, ["rdma0", "mgmt0"], tmp_path_factory.mktemp("vm") / "log")
-        try:
-            made.run("ip addr add 10.84.200.1/16 dev eth0 && ip link set eth0 mtu 4300 up")
-            made.run(f"ip addr add {MACHINE_AT}/24 dev eth1 && ip link set eth1 up")
-            made.run("rdma link add rxe0 type rxe netdev eth0")
-            yield made
-        finally:
-            made.close()
-    finally:
-        ip(f"netns delete {NAMESPACE}")
+    with THERE.booted(tmp_path_factory.mktemp("vm")) as made:
+        yield made
 
 
 @contextmanager
@@ -95,8 +60,8 @@ def between(folder: Path, settings: str) -> Iterator[None]:
     """A congestion point, and a capture of what the machine sends and gets."""
     file = folder / "point.yaml"
     file.write_text(settings)
-    point = tailback("point", "p0", "rdma0", file, "--out", folder / "point", "--quiet")
-    tap = there(
+    point = THERE.tailback("point", "p0", "rdma0", file, "--out", folder / "point", "--quiet")
+    tap = THERE.start(
         "tcpdump", "-i", "rdma0", "-w", folder / "tap.pcap", "--immediate-mode", "--time-stamp-precision=nano"
     )
     time.sleep(3.0)
@@ -122,9 +87,7 @@ def events(direction: str) -> str:
 
 
 def endpoint(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    scenario = folder / "scenario.yaml"
-    scenario.write_text(SCENARIO)
-    return tailback("endpoint", scenario, *arguments, "--out", folder / "run", "--no-report")
+    return THERE.endpoint(folder, SCENARIO, *arguments)
 
 
 def ib_write_bw(*more: str) -> str:
@@ -268,7 +231,7 @@ def test_the_kernel_is_the_congestion_point(
     for line in ("rdma link delete rxe0", "ip addr flush dev eth0", "ip addr flush dev eth1"):
         machine.run(line)
     machine.run("ip link set eth1 mtu 4300")
-    there("ip", "addr", "flush", "dev", "mgmt0").communicate()
+    THERE.start("ip", "addr", "flush", "dev", "mgmt0").communicate()
     scenario = tmp_path / "scenario.yaml"
     scenario.write_text(SCENARIO.replace(f"depth: 1, messages: {MESSAGES}", "depth: 4"))
     slow = ["run.duration=6s", "host.dcqcn.rpg_ai_rate=1", "host.dcqcn.rpg_hai_rate=1"]
@@ -280,7 +243,7 @@ def test_the_kernel_is_the_congestion_point(
         """The first tells that the bridge is there: what is sent before that is lost."""
         looks.append(told)
         if not begun:
-            begun.append(tailback("endpoint", scenario, *where))
+            begun.append(THERE.tailback("endpoint", scenario, *where))
 
     ecn = {"k_min": "20KB", "k_max": "60KB", "p_max": 0.1}
     settings = PointSettings.model_validate({"rate": "40Mbps", "buffer": "1MB", "ecn": ecn})

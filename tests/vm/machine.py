@@ -7,8 +7,12 @@ import os
 import selectors
 import shutil
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,6 +108,66 @@ class Machine:
                 self.rest += part.replace(b"\r", b"")
         found, self.rest = self.rest.split(mark, 1)
         return found
+
+
+def ip(arguments: str) -> None:
+    """A command of `ip` that succeeds."""
+    subprocess.run(["ip", *arguments.split()], check=True)
+
+
+class There:
+    """A network namespace of our own, where a machine with soft-RoCE and `tailback` meet. Its tap `rdma0` is
+    the machine's eth0, with rxe0; perftest's exchange has `mgmt0`, and `endpoint_at` at our end of it. With
+    `veth` there is a pair, too, `e0` and `p0`.
+    """
+
+    def __init__(self, name: str, endpoint_at: str, machine_at: str, *, veth: bool = False) -> None:
+        """It is there within `booted`."""
+        self.name, self.endpoint_at, self.machine_at, self.veth = name, endpoint_at, machine_at, veth
+
+    def start(self, *command: str | Path, **more: Any) -> subprocess.Popen[str]:
+        """Starts a command in the namespace."""
+        inside = ["ip", "netns", "exec", self.name, *map(str, command)]
+        return subprocess.Popen(inside, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
+
+    def tailback(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        """Starts tailback there."""
+        return self.start(sys.executable, "-m", "tailback.cli", *arguments)
+
+    def endpoint(self, folder: Path, scenario: str, *arguments: str) -> subprocess.Popen[str]:
+        """Starts `tailback endpoint`; its result goes to `run` in the folder."""
+        file = folder / "scenario.yaml"
+        file.write_text(scenario)
+        return self.tailback("endpoint", file, *arguments, "--out", folder / "run", "--no-report")
+
+    @contextmanager
+    def booted(self, folder: Path) -> Iterator[Machine]:
+        """The machine, for as long as it is used."""
+        where = image()
+        subprocess.run(["ip", "netns", "delete", self.name], check=False, stderr=subprocess.DEVNULL)
+        ip(f"netns add {self.name}")
+        try:
+            names = ["rdma0", "mgmt0"]
+            for tap in names:
+                ip(f"-n {self.name} tuntap add dev {tap} mode tap")
+            if self.veth:
+                ip(f"-n {self.name} link add e0 mtu 4300 type veth peer name p0")
+                names += ["e0", "p0"]
+            for name in names:
+                off = f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6"
+                self.start("sh", "-c", f"echo 1 > {off}").communicate()
+                ip(f"-n {self.name} link set {name} mtu 4300 up")
+            ip(f"-n {self.name} addr add {self.endpoint_at}/24 dev mgmt0")
+            made = Machine(where, self.name, ["rdma0", "mgmt0"], folder / "log")
+            try:
+                made.run("ip addr add 10.84.200.1/16 dev eth0 && ip link set eth0 mtu 4300 up")
+                made.run(f"ip addr add {self.machine_at}/24 dev eth1 && ip link set eth1 up")
+                made.run("rdma link add rxe0 type rxe netdev eth0")
+                yield made
+            finally:
+                made.close()
+        finally:
+            ip(f"netns delete {self.name}")
 
 
 def _with(root: Path, files: list[Path], into: Path) -> Path:

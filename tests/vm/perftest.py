@@ -1,4 +1,5 @@
-"""perftest's `ib_write_bw`, unmodified, on soft-RoCE in a virtual machine, to `tailback endpoint` and back.
+"""perftest's `ib_write_bw`, `ib_send_bw` and `ib_read_bw`, unmodified, on soft-RoCE in a virtual machine, to
+`tailback endpoint` and back.
 
 `make test-vm` runs it; it is no part of `make test`. Needs root, and a minute for the image when there is
 none. What flows stays on taps of a network namespace that is made for it.
@@ -8,17 +9,16 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machine import Machine, image
+from machine import Machine, There
 from tailback import Result
 
-NAMESPACE = "tailback-vm"
 ENDPOINT_AT, MACHINE_AT = "10.85.0.2", "10.85.0.1"
 """Of the exchange, on the second tap; the first has what is written."""
+THERE = There("tailback-vm", ENDPOINT_AT, MACHINE_AT)
 QPS, MESSAGE, MESSAGES = 2, 65_536, 50
 
 SCENARIO = f"""
@@ -31,58 +31,19 @@ traffic:
 """
 
 
-def ip(arguments: str) -> None:
-    subprocess.run(["ip", *arguments.split()], check=True)
-
-
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    where = image()
-    subprocess.run(["ip", "netns", "delete", NAMESPACE], check=False, stderr=subprocess.DEVNULL)
-    ip(f"netns add {NAMESPACE}")
-    try:
-        for tap in ("rdma0", "mgmt0"):
-            ip(f"-n {NAMESPACE} tuntap add dev {tap} mode tap")
-            ip(f"-n {NAMESPACE} link set {tap} mtu 4300 up")
-        ip(f"-n {NAMESPACE} addr add {ENDPOINT_AT}/24 dev mgmt0")
-        made = Machine(where, NAMESPACE, ["rdma0", "mgmt0"], tmp_path_factory.mktemp("vm") / "log")
-        try:
-            made.run("ip addr add 10.84.200.1/16 dev eth0 && ip link set eth0 mtu 4300 up")
-            made.run(f"ip addr add {MACHINE_AT}/24 dev eth1 && ip link set eth1 up")
-            made.run("rdma link add rxe0 type rxe netdev eth0")
-            yield made
-        finally:
-            made.close()
-    finally:
-        ip(f"netns delete {NAMESPACE}")
+    with THERE.booted(tmp_path_factory.mktemp("vm")) as made:
+        yield made
 
 
 def endpoint(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """The command, in the namespace; its result goes to `run` in the folder."""
-    scenario = folder / "scenario.yaml"
-    scenario.write_text(SCENARIO)
-    command = [
-        "ip",
-        "netns",
-        "exec",
-        NAMESPACE,
-        sys.executable,
-        "-m",
-        "tailback.cli",
-        "endpoint",
-        str(scenario),
-    ]
-    return subprocess.Popen(
-        [*command, *arguments, "--out", str(folder / "run"), "--no-report"],
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    return THERE.endpoint(folder, SCENARIO, *arguments)
 
 
-def ib_write_bw(*more: str) -> str:
+def perftest(verb: str, *more: str) -> str:
     options = f"-d rxe0 -q {QPS} -s {MESSAGE} -n {MESSAGES} -t 16 -x 1 -m 1024"
-    return " ".join(["ib_write_bw", options, *more])
+    return " ".join([f"ib_{verb}_bw", options, *more])
 
 
 def rate_of(output: str) -> float:
@@ -92,21 +53,30 @@ def rate_of(output: str) -> float:
     return float(found[1])
 
 
-def test_ib_write_bw_writes_to_an_end_point(machine: Machine, tmp_path: Path) -> None:
-    ours = endpoint(tmp_path, "h1=rdma0", "--perftest", ENDPOINT_AT, "--capture", "h1")
-    machine.start(f"for try in $(seq 20); do {ib_write_bw(ENDPOINT_AT)} && break; sleep 1; done")
+VERBS = pytest.mark.parametrize("verb", ["write", "send", "read"])
+
+
+@VERBS
+def test_perftest_has_an_end_point_as_its_server(machine: Machine, tmp_path: Path, verb: str) -> None:
+    at = ("--perftest", ENDPOINT_AT)
+    ours = endpoint(tmp_path, "h1=rdma0", "--verb", verb, *at, "--capture", "h1")
+    machine.start(f"for try in $(seq 20); do {perftest(verb, ENDPOINT_AT)} && break; sleep 1; done")
     status, output = machine.end()
     told, _ = ours.communicate(timeout=120)
     print(output, told)
     assert (status, ours.returncode) == (0, 0)
     assert rate_of(output) > 0
+    if verb == "read":  # the payload leaves here
+        return
     flows = Result.load(tmp_path / "run").flows.to_pylist()
     assert [row["bytes_delivered"] for row in flows] == [MESSAGE * MESSAGES] * QPS
 
 
-def test_an_end_point_writes_to_ib_write_bw(machine: Machine, tmp_path: Path) -> None:
-    machine.start(ib_write_bw())
-    ours = endpoint(tmp_path, "h0=rdma0", "--perftest", MACHINE_AT, "--capture", "h0")
+@VERBS
+def test_an_end_point_has_perftest_as_its_server(machine: Machine, tmp_path: Path, verb: str) -> None:
+    machine.start(perftest(verb))
+    at = ("--perftest", MACHINE_AT)
+    ours = endpoint(tmp_path, "h0=rdma0", "--verb", verb, *at, "--capture", "h0")
     told, _ = ours.communicate(timeout=120)
     status, output = machine.end()
     print(output, told)

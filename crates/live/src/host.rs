@@ -16,7 +16,7 @@ use std::sync::Arc;
 use rand_pcg::Pcg64Mcg;
 use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::flow_control::pfc::{pause_span, PauseSink};
-use tailback_proto::nic::work::{Event, Operation, SendRequest, Status};
+use tailback_proto::nic::work::{Event, Operation, ReceiveRequest, SendRequest, Status};
 use tailback_proto::nic::{Access, Connection, Counters, Nic, NicSettings, Region, Transmit};
 use tailback_proto::units::Time;
 use tailback_proto::wire::ipv4::{CE, ECT_0, NOT_ECT, PROTOCOL_UDP};
@@ -27,12 +27,14 @@ use crate::direction::{seeded, uniform};
 use crate::frame::{dscp, layout};
 use crate::pair::{ends_at, memory_of, Pair, ADDRESSES, FIRST_QPN};
 use crate::pattern::Pattern;
-use crate::plan::{class_table, ClassOf, HostPlan, LinkPlan, LivePlan, RemotePlan, CLASSES};
+use crate::plan::{class_table, ClassOf, HostPlan, LinkPlan, LivePlan, RemotePlan, Verb, CLASSES};
 
 /// What a time of RNR NAKs is asked for, which nobody here sends: 10.24 ms.
 const RNR_TIMER: u8 = 20;
 /// Frames that wait for the transport: what comes faster is dropped and counted.
 const MOST_ARRIVING: usize = 1 << 16;
+/// Receives that are posted for SENDs, as perftest's `--rx-depth` has it where nobody says otherwise.
+const RECEIVES: u64 = 512;
 
 /// A host.
 pub struct Host {
@@ -131,9 +133,15 @@ impl Host {
             let region = Region {
                 address: memory_of(qpn),
                 length: if pair.plan.remote.is_some() { ADDRESSES } else { pair.plan.message as u64 },
-                access: Access { remote_write: true, remote_read: false },
+                access: Access {
+                    remote_write: pair.plan.verb == Verb::Write,
+                    remote_read: pair.plan.verb == Verb::Read,
+                },
             };
             self.nic.register(qpn, region);
+            if pair.plan.verb == Verb::Send {
+                (0..RECEIVES).for_each(|number| post_receive(&mut self.nic, &pair, number));
+            }
         }
         self.classes |= 1 << self.class_of[pair.plan.dscp as usize & 63];
         self.pairs.push(pair);
@@ -280,7 +288,7 @@ impl Host {
         }
         self.counters.rx_payload_bytes += length as u64;
         self.counters.rx_data += 1;
-        if matches!(opcode, Opcode::WriteLast | Opcode::WriteOnly) {
+        if is_last(opcode) {
             if let Some(is_right) = pair.complete() {
                 self.counters.checked_messages += 1;
                 self.counters.wrong_messages += !is_right as u64;
@@ -301,6 +309,9 @@ impl Host {
                         }
                     }
                     self.post(place);
+                }
+                Event::Received { qpn, wr_id, status: Status::Success, .. } => {
+                    post_receive(&mut self.nic, &self.pairs[(qpn - FIRST_QPN) as usize], wr_id + RECEIVES);
                 }
                 Event::Failed { qpn, .. } => {
                     if let Some(sends) = &mut self.pairs[(qpn - FIRST_QPN) as usize].sends {
@@ -324,17 +335,15 @@ impl Host {
             && sends.posted < limit
             && sends.posted - sends.completed < pair.plan.depth
         {
-            let request = SendRequest {
-                wr_id: sends.posted,
-                operation: Operation::Write {
-                    remote_address: pair.peer_memory.0,
-                    r_key: pair.peer_memory.1,
-                    immediate: None,
-                },
-                // Its own memory is what the pattern says: the message's number, and the place in it.
-                address: sends.posted << 32,
-                length: pair.plan.message,
+            let (remote_address, r_key) = pair.peer_memory;
+            let operation = match pair.plan.verb {
+                Verb::Write => Operation::Write { remote_address, r_key, immediate: None },
+                Verb::Send => Operation::Send { immediate: None },
+                Verb::Read => Operation::Read { remote_address, r_key },
             };
+            // Memory that is sent is what the pattern says: the message's number, and the place in it.
+            let address = if pair.plan.verb == Verb::Read { memory_of(pair.qpn) } else { sends.posted << 32 };
+            let request = SendRequest { wr_id: sends.posted, operation, address, length: pair.plan.message };
             if self.nic.post_send(self.at, pair.qpn, request).is_err() {
                 break;
             }
@@ -348,7 +357,7 @@ impl Host {
         let (number, offset) = (packet.payload.address >> 32, packet.payload.address as u32);
         self.scratch.resize(packet.payload.length as usize, 0);
         Pattern::of(pair.flow as u32, number).fill(offset, &mut self.scratch);
-        let is_data = opcode.is_request() && opcode != Opcode::Cnp;
+        let is_data = !matches!(opcode, Opcode::Cnp | Opcode::Acknowledge);
         let dscp =
             if opcode == Opcode::Cnp { self.cnp_dscp.unwrap_or(pair.plan.dscp) } else { pair.plan.dscp };
         match opcode {
@@ -433,7 +442,7 @@ impl Host {
 
     /// Its flows that it receives: number, counters of the queue pair, bytes that were delivered.
     pub fn receiving(&self) -> impl Iterator<Item = (usize, Counters, u64)> + '_ {
-        let receiving = self.pairs.iter().filter(|pair| pair.sends.is_none());
+        let receiving = self.pairs.iter().filter(|pair| pair.is_sink());
         receiving.filter_map(|pair| Some((pair.flow, *self.nic.counters_of(pair.qpn)?, pair.delivered)))
     }
 
@@ -451,6 +460,19 @@ impl Host {
     pub fn is_done(&self) -> bool {
         self.pairs.iter().filter_map(|pair| pair.sends.as_ref()).all(|sends| sends.ended.is_some())
     }
+}
+
+/// All of a queue pair's messages go to the same place, one after the other.
+fn post_receive(nic: &mut Nic, pair: &Pair, wr_id: u64) {
+    let (l_key, address, length) = (pair.qpn, memory_of(pair.qpn), pair.plan.message);
+    // A queue pair that has failed takes none, and nothing comes by it.
+    let _ = nic.post_receive(pair.qpn, ReceiveRequest { wr_id, l_key, address, length });
+}
+
+/// Whether a packet with this opcode ends a message.
+fn is_last(opcode: Opcode) -> bool {
+    use Opcode::{ReadResponseLast, ReadResponseOnly, SendLast, SendOnly, WriteLast, WriteOnly};
+    matches!(opcode, WriteLast | WriteOnly | SendLast | SendOnly | ReadResponseLast | ReadResponseOnly)
 }
 
 fn is_nak(packet: &Transmit) -> bool {

@@ -7,7 +7,7 @@ use tailback_proto::wire::MacAddress;
 
 use crate::counted::Sends;
 use crate::pattern::Pattern;
-use crate::plan::{FlowPlan, LivePlan, RemotePlan};
+use crate::plan::{FlowPlan, LivePlan, RemotePlan, Verb};
 
 /// Number of a host's first queue pair.
 pub const FIRST_QPN: u32 = 0x100;
@@ -29,9 +29,9 @@ pub(crate) struct Pair {
     pub qpn: u32,
     pub peer_mac: MacAddress,
     pub peer_ip: Ipv4Addr,
-    /// Where it writes to, and the key of that.
+    /// Where it writes to, or reads from, and the key of that.
     pub peer_memory: (u64, u32),
-    /// None: it receives.
+    /// None: the other end asks.
     pub sends: Option<Sends>,
     pub delivered: u64,
     messages: u64,
@@ -40,8 +40,7 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub fn new(flow: usize, plan: &FlowPlan, qpn: u32, writes: bool, peer: &RemotePlan) -> Pair {
-        let kept = if writes || plan.remote.is_some() { 0 } else { plan.message as usize };
-        Pair {
+        let mut pair = Pair {
             flow,
             plan: plan.clone(),
             qpn,
@@ -51,8 +50,17 @@ impl Pair {
             sends: writes.then(Sends::default),
             delivered: 0,
             messages: 0,
-            buffer: vec![0; kept],
+            buffer: Vec::new(),
+        };
+        if pair.is_sink() && plan.remote.is_none() {
+            pair.buffer = vec![0; plan.message as usize];
         }
+        pair
+    }
+
+    /// Whether payload comes here: to whoever is written or sent to, or reads.
+    pub fn is_sink(&self) -> bool {
+        self.sends.is_some() == (self.plan.verb == Verb::Read)
     }
 
     /// When it starts, if it has not.
@@ -73,7 +81,10 @@ impl Pair {
 
     /// A message is there: whether it is what was sent. None: nobody here knows what that is.
     pub fn complete(&mut self) -> Option<bool> {
-        let pattern = Pattern::of(self.flow as u32, self.messages);
+        // Who reads gets what the other's memory has, each time the same.
+        let read = self.peer_memory.0 >> 32;
+        let number = if self.plan.verb == Verb::Read { read } else { self.messages };
+        let pattern = Pattern::of(self.flow as u32, number);
         self.messages += 1;
         self.plan.remote.is_none().then(|| pattern.is(&self.buffer))
     }

@@ -179,9 +179,25 @@ pub struct FlowPlan {
     pub stop_ps: Option<u64>,
     /// DSCP of its packets.
     pub dscp: u8,
+    /// What carries its messages.
+    #[serde(default)]
+    pub verb: Verb,
     /// The end that another program has, none where both are this plan's.
     #[serde(default)]
     pub remote: Option<RemotePlan>,
+}
+
+/// What carries messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verb {
+    /// WRITE, to the memory of `dst`.
+    #[default]
+    Write,
+    /// SEND, to a receive that `dst` has posted.
+    Send,
+    /// READ: `src` asks, and the payload comes from the memory of `dst`.
+    Read,
 }
 
 /// An end of a flow at another program, as the two have told each other.

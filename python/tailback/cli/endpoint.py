@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
 import typer
@@ -26,6 +27,14 @@ from tailback.scenario import Problem, Scenario, ScenarioError, load
 app = command_app()
 
 
+class Verb(Enum):
+    """Operations of queue pairs."""
+
+    WRITE = "write"
+    SEND = "send"
+    READ = "read"
+
+
 @app.command()
 def endpoint(
     name: ScenarioName,
@@ -44,6 +53,9 @@ def endpoint(
             help="ib_write_bw is the other end: the address where it listens, or where to wait for it.",
         ),
     ] = None,
+    verb: Annotated[
+        Verb, typer.Option("--verb", help="What carries messages. With read, `from` reads from `to`.")
+    ] = Verb.WRITE,
     clock: Annotated[
         str | None,
         typer.Option("--clock", metavar="FILE", help="Go by the clock of `tailback point --clock FILE`."),
@@ -73,6 +85,7 @@ def endpoint(
             capture=capture,
             report=not no_report,
             perftest=perftest,
+            verb=verb.value,
             clock=clock,
         )
     raise typer.Exit(conclude(result, folder, quiet, as_json))

@@ -55,6 +55,7 @@ def run(
     capture: str | None = None,
     report: bool = True,
     perftest: str | None = None,
+    verb: str = "write",
     clock: str | None = None,
 ) -> Result:
     """Runs a scenario with real packets, and gives its result as of any run.
@@ -62,7 +63,8 @@ def run(
     On cables that are made for it and end with this process, or, with `interfaces` by host, on what is there;
     hosts that have none are elsewhere. The clock stands still while the process has no CPU. `capture`: host
     whose frames the folder gets as capture.pcap. `perftest`: where `ib_write_bw`, which is the other end,
-    listens, or where it is waited for, ADDRESS or ADDRESS:PORT. `clock`: file by which a congestion point on
+    listens, or where it is waited for, ADDRESS or ADDRESS:PORT. `verb`: write, or send or read in its place,
+    as `ib_send_bw` and `ib_read_bw`. `clock`: file by which a congestion point on
     this machine shares its clock. A veth pair is the kernel's own: see
     `tailback.live.veth`.
 
@@ -77,7 +79,7 @@ def run(
     except ImportError:
         text = "found another system, expected Linux: packet sockets are its own"
         raise ScenarioError([Problem("tailback live", (), text)]) from None
-    plan, live = make_plan(scenario), live_plan(scenario, slowdown, interfaces)
+    plan, live = make_plan(scenario), live_plan(scenario, slowdown, interfaces, verb)
     far_end = remote(perftest, live, Live.memory) if perftest else nullcontext()
     with far_end as far, own_controllers(scenario):
         try:

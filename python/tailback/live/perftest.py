@@ -1,4 +1,6 @@
-"""The exchange of perftest's `ib_write_bw`, so that it is the other end of what is written here.
+"""The exchange of perftest's `ib_write_bw`, so that it is the other end of what is written here; that of
+`ib_read_bw` is the same. With `ib_send_bw` both say once more that they are ready, and the server counts
+messages by itself: its client does not tell it of them.
 
 Two programs of perftest tell each other over TCP what their queue pairs are, when they are ready and when
 they are done, as perftest 4.5 to 6.27 do it: `exchange_versions`, `check_sys_data`, `check_mtu`,
@@ -120,9 +122,9 @@ class Exchange:
         self.own = list(own)
         return [End.of(self._swap(end.text())) for end in own]
 
-    def ready(self) -> None:
-        """Both ends can receive now."""
-        for end in (*self.own, self.own[0]):
+    def ready(self, sends: bool) -> None:
+        """Both ends can receive now. `ib_send_bw` says so once more, at first."""
+        for end in (*self.own[:sends], *self.own, self.own[0]):
             self._swap(end.text())
 
     def written(self) -> None:
@@ -131,12 +133,15 @@ class Exchange:
         self._swap(self.own[0].text())
         self.stream.settimeout(PATIENCE_S)
 
-    def close(self, message: int, messages: int, bytes_per_s: float) -> None:
-        """The last words: how much was written, and how fast; the server prints what the client says."""
+    def report(self, message: int, messages: int, bytes_per_s: float) -> None:
+        """How much was written, and how fast; the server prints what the client says."""
         figures = (message, messages, 0.0, bytes_per_s / MIB, bytes_per_s / message / 1e6)
         for figure in figures:
             self._swap(struct.pack("!q" if isinstance(figure, int) else "!d", figure))
         self._swap(self.own[0].text())
+
+    def close(self) -> None:
+        """The last word."""
         with self.stream, suppress(OSError):  # whoever is quicker has hung up
             self.stream.sendall(b"done\0")
 

@@ -33,8 +33,11 @@ def ip_of(host: int) -> str:
     return f"10.84.{host + 1 >> 8}.{host + 1 & 0xFF}"
 
 
-def live_plan(scenario: Scenario, slowdown: float, interfaces: Mapping[str, str] | None = None) -> Plan:
+def live_plan(
+    scenario: Scenario, slowdown: float, interfaces: Mapping[str, str] | None = None, verb: str = "write"
+) -> Plan:
     """The plan of a scenario on cables that are made, or, with `interfaces` by host, on those that are there.
+    `verb`: what carries messages, write, send or read.
 
     Raises:
         ScenarioError: the scenario has what is simulated only.
@@ -59,7 +62,11 @@ def live_plan(scenario: Scenario, slowdown: float, interfaces: Mapping[str, str]
         if interfaces is not None
         else [_switch(plan, network, one, ports, numbers, dscps) for one in plan["switches"]],
         "cables": [] if interfaces is not None else [_cable(link, numbers, ports) for link in plan["links"]],
-        "flows": [_flow(writer, numbers, dscps) for writer in plan["writers"] for _ in range(writer["qps"])],
+        "flows": [
+            {**_flow(writer, numbers, dscps), "verb": verb}
+            for writer in plan["writers"]
+            for _ in range(writer["qps"])
+        ],
     }
 
 

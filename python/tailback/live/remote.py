@@ -21,15 +21,18 @@ PS_PER_S = 10**12
 class Remote:
     """What `ib_write_bw` is told, and tells: a server where the host that is here writes, else a client."""
 
-    def __init__(self, exchange: Exchange, message: int) -> None:
-        """Once both ends know of each other's queue pairs. `message`: bytes of one."""
-        self.exchange, self.message = exchange, message
+    def __init__(self, exchange: Exchange, message: int, sends: bool) -> None:
+        """Once both ends know of each other's queue pairs.
+
+        `message`: bytes of one. `sends`: it is `ib_send_bw`.
+        """
+        self.exchange, self.message, self.sends = exchange, message, sends
         self.over = False
         """The client has written all that it wanted to, or went away."""
 
     def opened(self) -> None:
         """The host that is here can receive now."""
-        self.exchange.ready()
+        self.exchange.ready(self.sends)
         if not self.exchange.is_client:
             threading.Thread(target=self._wait, daemon=True).start()
 
@@ -41,15 +44,20 @@ class Remote:
         ended = [row["end_ps"] for row in rows if row["end_ps"] is not None]
         spent_s = (max(ended) if ended else int(result.meta["end_ps"])) / PS_PER_S
         messages = sum(int(row["messages_completed"]) for row in rows)
-        self.exchange.written()
-        self.exchange.close(self.message, messages, messages * self.message / spent_s if spent_s else 0.0)
+        self._end(messages, messages * self.message / spent_s if spent_s else 0.0)
 
     def _wait(self) -> None:
         with suppress(ExchangeError):
-            self.exchange.written()
-            self.over = True
-            self.exchange.close(self.message, 0, 0.0)
+            self._end(0, 0.0)
         self.over = True
+
+    def _end(self, messages: int, bytes_per_s: float) -> None:
+        """Waits until the client has done all that it wanted to, or says so."""
+        self.exchange.written()
+        self.over = True
+        if not self.sends:
+            self.exchange.report(self.message, messages, bytes_per_s)
+        self.exchange.close()
 
 
 def _problem(text: str) -> ScenarioError:
@@ -114,7 +122,7 @@ def remote(given: str, live: dict[str, Any], memory: Callable[[int], tuple[int, 
                     "r_key": end.r_key,
                     "address": end.address,
                 }
-            yield Remote(exchange, flows[0]["message"])
+            yield Remote(exchange, flows[0]["message"], flows[0]["verb"] == "send")
     except ExchangeError as error:
         raise _problem(str(error)) from None
     except OSError as error:
