@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,13 @@ import pyarrow.parquet
 import pytest
 import tailback
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tailback.measures.timeline import spans
 from tailback.scenario import ScenarioError, load
+from tailback.scenario.checks.jobs import queue_pairs_of
+from tailback.workload import graph_tables
+from tailback.workload.operations import COMPUTE, RECEIVE, SEND, Making
 from test_collectives import ACK_PS, one_way_ps, scenario
 
 PING_PONG = """operation,rank,what,time,bytes,to,channel,after
@@ -155,3 +162,68 @@ def test_a_step_is_one_thing() -> None:
         load(scenario({"kind": "job", "steps": [step]}))
     with pytest.raises(ScenarioError, match="no such file"):
         load(scenario(job("nowhere.csv")))
+
+
+def test_columns_say_what_rows_say() -> None:
+    made = Making()
+    made.add(3, COMPUTE, 7)
+    made.add(0, SEND, 9, 1, 2)
+    made.add(1, RECEIVE)
+    made.add(0, SEND, 9, 1, 2)
+    made.wait(2, 1)
+    made.wait(1, 0)
+    made.wait(2, 3)
+    operations = made.made()
+    send = {"send": {"to": 1, "bytes": 9, "channel": 2}}
+    listed = [[3, {"compute": 7}, []], [0, send, [0]], [1, "receive", [1, 3]], [0, send, []]]
+    assert list(operations) == listed
+    assert json.loads(operations.as_json()) == listed
+    assert operations[1:3] == listed[1:3]
+    assert (operations.queue_pairs(True), operations.queue_pairs(False), operations.computed_ps()) == (
+        2,
+        1,
+        7,
+    )
+    assert list(pickle.loads(pickle.dumps(operations))) == listed
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), named=st.booleans())
+def test_blocks_of_a_table_are_one_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: st.DataObject, named: bool
+) -> None:
+    """However few rows are looked at together, and whether rows wait for those above them or below."""
+    count = data.draw(st.integers(1, 60))
+    order = data.draw(st.permutations(range(count)))
+    label = {number: f"op{number}" if named else str(place) for place, number in enumerate(order)}
+    lines = [",".join(graph_tables.COLUMNS[not named :])]
+    for number in order:
+        before = data.draw(st.lists(st.integers(0, number - 1), max_size=3, unique=True)) if number else []
+        own = number % 4
+        after = " ".join(label[one] for one in before)
+        lines.append((f"{label[number]}," if named else "") + f"{own},barrier,,,,,{after}")
+    content = ("\n".join(lines) + "\n").encode()
+    whole, called = graph_tables.from_table("g.csv", content, 4)
+    assert [called(at) for at in range(count)] == [label[number] for number in order]
+    with monkeypatch.context() as patch:
+        patch.setattr(graph_tables, "_BLOCK_BYTES", 100)
+        blocks, _ = graph_tables.from_table("g.csv", content, 4)
+    assert list(blocks.made()) == list(whole.made())
+    table = pyarrow.csv.read_csv(pyarrow.BufferReader(content))
+    pyarrow.parquet.write_table(table, tmp_path / "g.parquet")
+    with monkeypatch.context() as patch:
+        patch.setattr(graph_tables, "_BLOCK_ROWS", 7)
+        blocks, _ = graph_tables.from_table("g.parquet", (tmp_path / "g.parquet").read_bytes(), 4)
+    assert list(blocks.made()) == list(whole.made())
+
+
+def test_queue_pairs_are_those_of_two_ranks_and_not_of_each_message(tmp_path: Path) -> None:
+    """A graph has more messages than there may be queue pairs."""
+    rows = "".join(f"{at % 2},send,100B,{1 - at % 2},{at - 1 if at else ''}\n" for at in range(300))
+    (tmp_path / "g.csv").write_text(ROWS + rows)
+    checked = load(write(tmp_path, scenario(job("g.csv"), hosts=2)))
+    assert queue_pairs_of(checked, 0) == 2
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "g.csv").write_text(ROWS + rows)
+    checked = load(write(tmp_path / "own", scenario(job("g.csv", queue_pairs="message"), hosts=2)))
+    assert queue_pairs_of(checked, 0) == 300

@@ -22,7 +22,7 @@ from tailback.findings import findings
 from tailback.hpcc.inputs import load_inputs
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
-from tailback.plan import plan_json
+from tailback.plan import Packed, plan_json
 from tailback.report import render
 from tailback.report.plots import marks, qp_rates
 from tailback.results import Result
@@ -220,7 +220,7 @@ def test_native_plans_are_taken(case: str) -> None:
     plan = native_plan(inputs)
     assert len(plan["flows"]["list"]) == len(make_plan(inputs)["flows"])
     assert plan["flows"]["list"][0][5] == 0
-    _simulation(plan_json(plan))
+    _simulation(Packed(plan_json(plan), b"", []))
 
 
 @pytest.mark.parametrize("case", MODES, ids=lambda case: case.name)

@@ -51,6 +51,6 @@ def test_json_of_rows_is_that_of_lists(rows: list[list[int]], depth: int) -> Non
 
     assert in_lines(at_depth(packed(rows))) == in_lines(at_depth(rows))
     assert plan_json(at_depth(packed(rows))) == json.dumps(at_depth(rows))
-    text, beside = packed_plan(at_depth(packed(rows)))
+    text, beside, _ = packed_plan(at_depth(packed(rows)))
     assert json.loads(text) == at_depth([])
     assert Rows(beside) == rows

@@ -124,8 +124,8 @@ def test_several_cores_and_captures_are_not_for_it(tmp_path: Path) -> None:
     from tailback.plan import make_plan, packed_plan
     from tailback.scenario import load
 
-    plan, messages = packed_plan(make_plan(load(PACED)))
-    simulation = Simulation(plan, [], messages)
+    packed = packed_plan(make_plan(load(PACED)))
+    simulation = Simulation(packed.plan, [], packed.messages)
     assert simulation.use_threads(2) == (1, "it has run.skip")
     with pytest.raises(ScenarioError, match=r"run\.skip"):
         tailback.run(PACED, out=tmp_path / "out", capture=Capture(("h0",)))

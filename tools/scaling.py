@@ -147,10 +147,10 @@ def status_bytes(key: str) -> float:
 
 def measured(axis: Axis, size: int) -> Point:
     """One point, in this process."""
-    text, messages = packed_plan(axis.plan(size))
+    packed = packed_plan(axis.plan(size))
     before = status_bytes("VmRSS")
     begin = time.process_time()
-    simulation = Simulation(text, messages=messages)
+    simulation = Simulation(packed.plan, messages=packed.messages)
     built = time.process_time()
     while not (state := simulation.advance(EVENTS)).done:
         pass

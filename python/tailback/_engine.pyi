@@ -24,6 +24,14 @@ def rows_as_json(packed: bytes, between: str) -> str:
 __version__: str
 """That of the package."""
 
+def circle(columns: tuple[bytes, ...], ranks: int) -> list[int] | None:
+    """Places of operations that wait for each other in a circle, of columns as
+    `tailback.workload.operations.Columns`; None: there are none.
+    """
+
+def operations_as_json(columns: tuple[bytes, ...]) -> str:
+    """Operations as a plan in JSON has them."""
+
 class ControllerError(Exception):
     """A controller in Python failed: one line, and the exception behind it as the cause."""
 
@@ -190,10 +198,15 @@ class Simulation:
     """A run under way."""
 
     def __init__(
-        self, plan_json: str, controllers: Sequence[Checked] = (), messages: bytes | None = None
+        self,
+        plan_json: str,
+        controllers: Sequence[Checked] = (),
+        messages: bytes | None = None,
+        graphs: Sequence[tuple[bytes, ...]] = (),
     ) -> None:
         """ValueError with one line where the plan is impossible; ControllerError where a controller is.
-        `messages`: rows of its list of flows beside those in it, see `tailback.rows`.
+        `messages`: rows of its list of flows beside those in it, see `tailback.rows`; `graphs`: columns of
+        the operations of its empty graphs, in order, see `tailback.workload.operations`.
         """
     @staticmethod
     def of_astra(plan_json: str, astra_json: str, traces: Sequence[bytes]) -> Simulation:

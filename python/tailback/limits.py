@@ -38,6 +38,9 @@ SIZES_BYTES = _limit(_FILES, "A distribution of sizes", 1 << 20, "bytes", "the l
 FLOWS_BYTES = _limit(
     _FILES, "A list of flows: CSV, Parquet, flow.txt", 128 << 20, "bytes", "three million lines of a flow.txt"
 )
+GRAPH_BYTES = _limit(
+    _FILES, "A graph of operations: CSV, Parquet, GOAL, .cm", 1 << 30, "bytes", "20 million lines of 50 bytes"
+)
 CONTROLLER_BYTES = _limit(_FILES, "A controller in Python", 1 << 20, "bytes", "they have some hundred lines")
 HPCC_CONFIG_BYTES = _limit(_FILES, "config.txt and trace.txt", 1 << 20, "bytes", "65,536 nodes take 400 KB")
 HPCC_TOPOLOGY_BYTES = _limit(_FILES, "topology.txt", 64 << 20, "bytes", "a million links take 40 MB")
@@ -135,9 +138,9 @@ JOB_OPERATIONS = _limit(
 GRAPH_OPERATIONS = _limit(
     _TRAFFIC,
     "Operations of a graph from a file",
-    1_000_000,
+    20_000_000,
     "in all",
-    "each takes about a kilobyte in the plan",
+    "each takes some 500 bytes while it is read and runs",
 )
 MAX_SEEDS = _limit(_TRAFFIC, "Seeds of one command", 1000, "seeds", "each is a run")
 MAX_SWEEP_RUNS = _limit(_TRAFFIC, "Runs of a sweep", 200_000, "runs", "its journal takes half a gigabyte")

@@ -14,7 +14,7 @@ from tailback import signals
 from tailback.capture import FILE, Capture
 from tailback.controller import Checked, Factory, failure
 from tailback.files.out_folder import Occupied, OutFolder, claim
-from tailback.plan import make_plan, packed_plan
+from tailback.plan import Packed, make_plan, packed_plan
 from tailback.scenario import Problem, Scenario, ScenarioError, Source, load
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def run_checked(
     plan = make_plan(checked)
     with own_controllers(checked):
         return carry_out(
-            _simulation(*packed_plan(plan), list(checked.own_controllers.values())),
+            _simulation(packed_plan(plan), list(checked.own_controllers.values())),
             lambda recording, took: Result.from_recording(checked, plan, recording, *took),
             out,
             progress,
@@ -247,11 +247,11 @@ def _capturing(simulation: object) -> Capturing:
     return cast(Capturing, simulation)
 
 
-def _simulation(plan: str, messages: bytes = b"", controllers: Sequence[Checked] = ()) -> Simulation:
+def _simulation(packed: Packed, controllers: Sequence[Checked] = ()) -> Simulation:
     from tailback._engine import Simulation
 
     try:
-        return Simulation(plan, controllers, messages)
+        return Simulation(packed.plan, controllers, packed.messages, packed.graphs)
     except ValueError as error:
         raise ScenarioError([Problem("", (), str(error))]) from None
 

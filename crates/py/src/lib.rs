@@ -6,6 +6,7 @@ mod hpcc;
 #[cfg(target_os = "linux")]
 mod live;
 mod memory;
+mod operations;
 #[cfg(target_os = "linux")]
 mod point;
 mod rows;
@@ -136,16 +137,19 @@ struct Simulation(Option<tailback_sim::Simulation>, Option<controllers::Failure>
 #[pymethods]
 impl Simulation {
     /// ValueError with one line where the plan is impossible. `controllers`: those that are written in Python, by
-    /// their numbers in the plan. `messages`: rows of its list of flows beside those in it.
+    /// their numbers in the plan. `messages`: rows of its list of flows beside those in it. `graphs`: columns of the
+    /// operations of its empty graphs, in order.
     #[new]
-    #[pyo3(signature = (plan_json, controllers = Vec::new(), messages = None))]
+    #[pyo3(signature = (plan_json, controllers = Vec::new(), messages = None, graphs = Vec::new()))]
     fn new(
         py: Python<'_>,
         plan_json: &str,
         controllers: Vec<controllers::Checked>,
         messages: Option<PyBackedBytes>,
+        graphs: Vec<operations::Columns>,
     ) -> PyResult<Self> {
         let messages = rows::messages(messages.as_deref().unwrap_or_default())?;
+        let graphs = graphs.iter().map(operations::of).collect::<PyResult<Vec<_>>>()?;
         let failure = (!controllers.is_empty()).then(controllers::Failure::default);
         let controls: Vec<_> = controllers
             .into_iter()
@@ -153,7 +157,7 @@ impl Simulation {
             .collect();
         let simulation = py
             .detach(|| {
-                let plan = Plan::with_messages(plan_json, messages)?;
+                let plan = Plan::with_lists(plan_json, messages, graphs)?;
                 tailback_sim::Simulation::with_controls(plan, &controls)
             })
             .map_err(|error: PlanError| PyValueError::new_err(error.to_string()))?;
@@ -357,6 +361,8 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(headroom_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(rows::read_flow_list, module)?)?;
     module.add_function(wrap_pyfunction!(rows::rows_as_json, module)?)?;
+    module.add_function(wrap_pyfunction!(operations::circle, module)?)?;
+    module.add_function(wrap_pyfunction!(operations::operations_as_json, module)?)?;
     module.add_class::<analysis::Analysis>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<live::Live>()?;

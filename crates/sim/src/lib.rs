@@ -36,4 +36,5 @@ pub mod work;
 mod workload;
 mod world;
 
+pub use jobs::circle;
 pub use simulation::{Progress, Simulation};

@@ -14,6 +14,7 @@ mod host_path;
 mod jobs;
 mod limits;
 mod nic;
+mod operations;
 mod qdisc;
 mod run;
 mod skip;
@@ -34,6 +35,7 @@ pub use host_control::*;
 pub use host_path::*;
 pub use jobs::*;
 pub use nic::*;
+pub use operations::{OperationPlan, Operations};
 pub use qdisc::*;
 pub use run::*;
 pub use traffic::*;
@@ -138,14 +140,24 @@ pub const MAX_CODE_POINTS: usize = 64;
 impl Plan {
     /// Reads and checks a plan.
     pub fn from_json(json: &str) -> Result<Plan, PlanError> {
-        Self::with_messages(json, Vec::new())
+        Self::with_lists(json, Vec::new(), Vec::new())
     }
 
-    /// As [`Self::from_json`], with messages after those that it lists.
-    pub fn with_messages(json: &str, messages: Vec<FlowPlan>) -> Result<Plan, PlanError> {
+    /// As [`Self::from_json`], with messages after those that it lists, and graphs in the place of its empty ones, in order.
+    pub fn with_lists(
+        json: &str,
+        messages: Vec<FlowPlan>,
+        graphs: Vec<Operations>,
+    ) -> Result<Plan, PlanError> {
         let mut plan: Plan =
             serde_json::from_str(json).map_err(|error| PlanError::Format(error.to_string()))?;
         plan.flows.list.extend(messages);
+        let steps = plan.jobs.iter_mut().flat_map(|job| &mut job.steps);
+        let empty = steps.filter_map(|step| match step {
+            StepPlan::Graph(operations) if operations.is_empty() => Some(operations),
+            _ => None,
+        });
+        empty.zip(graphs).for_each(|(empty, graph)| *empty = graph);
         plan.check()?;
         Ok(plan)
     }

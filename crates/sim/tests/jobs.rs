@@ -226,10 +226,10 @@ fn a_rank_computes_no_longer_than_a_run_may_be() {
     assert_eq!(refused(StepPlan::Compute(u64::MAX)), text);
     let operations =
         vec![OperationPlan(0, What::Compute(US), vec![]), OperationPlan(1, What::Compute(u64::MAX), vec![])];
-    assert_eq!(refused(StepPlan::Graph(operations)), text);
+    assert_eq!(refused(StepPlan::Graph(operations.into())), text);
     // As long as may be, again and again: time does not run over.
     let long = OperationPlan(0, What::Compute(most - 1), vec![]);
-    let recording = run_with_faults(plan(2, vec![StepPlan::Graph(vec![long; 1000])]));
+    let recording = run_with_faults(plan(2, vec![StepPlan::Graph(vec![long; 1000].into())]));
     assert!(recording.meta.faults[0].text.contains("computing, had not ended"));
 }
 
@@ -241,7 +241,7 @@ fn a_circle_is_named() {
         OperationPlan(0, What::Reduce(5), vec![1]),
         OperationPlan(1, What::Receive, vec![1]),
     ];
-    let refused = Simulation::new(plan(2, vec![StepPlan::Graph(operations)])).map(|_| ()).unwrap_err();
+    let refused = Simulation::new(plan(2, vec![StepPlan::Graph(operations.into())])).map(|_| ()).unwrap_err();
     assert_eq!(refused.to_string(), "jobs[0]: operations 0, 1, 2 wait for each other in a circle");
 }
 
@@ -317,7 +317,7 @@ proptest! {
             .map(|one| if let What::Send { bytes, .. } = one.1 { bytes } else { 0 })
             .sum();
         let make = || {
-            let mut plan = plan(ranks, vec![StepPlan::Graph(operations.clone())]);
+            let mut plan = plan(ranks, vec![StepPlan::Graph(operations.clone().into())]);
             plan.jobs[0].repeat = 2;
             plan.jobs[0].queue_pairs = if own { QueuePairs::Message } else { QueuePairs::Pair };
             plan.jobs[0].reduce_rate = reduces.then_some(Rate(1_000_000_000));
@@ -335,7 +335,7 @@ proptest! {
         }
         // However it is listed.
         let mut other = make();
-        other.jobs[0].steps = vec![StepPlan::Graph(shuffled(&operations, keys))];
+        other.jobs[0].steps = vec![StepPlan::Graph(shuffled(&operations, keys).into())];
         let other = run(other);
         prop_assert_eq!(&other.meta.jobs[0].iterations_ps, &job.iterations_ps);
         prop_assert_eq!(&other.meta.jobs[0].parts, &job.parts);

@@ -309,8 +309,8 @@ def _run(
 
 def _delivered(plan: Plan, stop: threading.Event, double: Doubling) -> Delivered | None:
     try:
-        text, messages = packed_plan(double(plan))
-        simulation = Simulation(text, messages=messages)
+        packed = packed_plan(double(plan))
+        simulation = Simulation(packed.plan, messages=packed.messages, graphs=packed.graphs)
         while not stop.is_set() and not simulation.advance(EVENTS).done:
             pass
     except ValueError:

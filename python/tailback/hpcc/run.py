@@ -13,7 +13,7 @@ from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
 from tailback.hpcc.tokens import InputError
 from tailback.hpcc.work import own_files
-from tailback.plan import packed_plan
+from tailback.plan import Packed, packed_plan
 from tailback.running import Took, carry_out
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def run_hpcc(
     """
     inputs = config if isinstance(config, HpccInputs) else load_inputs(config)
     setup = HpccSetup(inputs, make_plan(inputs, departures))
-    simulation = _simulation(inputs, *packed_plan(setup.plan))
+    simulation = _simulation(inputs, packed_plan(setup.plan))
 
     def result(recorded: HpccRecording, took: Took) -> Result:
         # Arrow takes a while to load, and reading the files does not need it.
@@ -63,10 +63,10 @@ def run_hpcc(
     return carry_out(simulation, result, out, progress, report)
 
 
-def _simulation(inputs: HpccInputs, plan: str, flows: bytes) -> HpccSimulation:
+def _simulation(inputs: HpccInputs, packed: Packed) -> HpccSimulation:
     from tailback._engine import HpccSimulation
 
     try:
-        return HpccSimulation(plan, flows)
+        return HpccSimulation(packed.plan, packed.messages)
     except ValueError as error:
         raise InputError(inputs.config.file, str(error)) from None

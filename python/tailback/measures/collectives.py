@@ -136,8 +136,12 @@ def iteration_time(result: Recorded, item: str | None = None) -> float:
 
 
 def _computed(step: dict[str, Any]) -> int:
+    graph = step.get("graph", ())
+    of_graph = getattr(graph, "computed_ps", None)
+    if of_graph is not None:  # and not as it stands in the folder of a run
+        return int(of_graph())
     of_rank: dict[int, int] = {}
-    for rank, what, _ in step.get("graph", ()):
+    for rank, what, _ in graph:
         if isinstance(what, dict):
             of_rank[rank] = of_rank.get(rank, 0) + what.get("compute", 0)
     return int(step.get("compute", 0)) + max(of_rank.values(), default=0)

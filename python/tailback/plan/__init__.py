@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from tailback.plan.bridge import bridge_plans
 from tailback.plan.host_control import hostcc_plan, rhcc_plan
@@ -114,16 +114,30 @@ def plan_json(plan: dict[str, Any]) -> str:
     return json.dumps(plan, allow_nan=False, default=list)
 
 
-def packed_plan(plan: dict[str, Any]) -> tuple[str, bytes]:
-    """A plan as the engine takes it: JSON, and the rows of its list of messages beside it."""
-    packed = []
+class Packed(NamedTuple):
+    """A plan as the engine takes it: JSON, and beside it the rows of its list of messages, and columns of the
+    operations of its graphs, in order.
+    """
 
-    def aside(rows: Rows) -> list[list[int]]:
-        packed.append(rows.packed)
+    plan: str
+    messages: bytes
+    graphs: list[tuple[bytes, ...]]
+
+
+def packed_plan(plan: dict[str, Any]) -> Packed:
+    """A plan as the engine takes it."""
+    messages: list[bytes] = []
+    graphs: list[tuple[bytes, ...]] = []
+
+    def aside(rows: Any) -> list[Any]:
+        if isinstance(rows, Rows):
+            messages.append(rows.packed)
+        else:
+            graphs.append(rows.columns)
         return []
 
     text = json.dumps(plan, allow_nan=False, default=aside)
-    return text, b"".join(packed)
+    return Packed(text, b"".join(messages), graphs)
 
 
 def _nic(

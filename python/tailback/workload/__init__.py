@@ -6,7 +6,7 @@ from tailback.scenario.model import Scenario
 from tailback.workload import generate
 from tailback.workload.graphs import read_graph
 from tailback.workload.lists import from_item
-from tailback.workload.operations import Operation
+from tailback.workload.operations import Operations
 from tailback.workload.sizes import load_sizes
 from tailback.workload.table import Messages
 
@@ -41,14 +41,14 @@ def _made(scenario: Scenario, index: int) -> Messages | None:
     return None
 
 
-def graph_of(scenario: Scenario, file: str, ranks: int) -> list[Operation]:
+def graph_of(scenario: Scenario, file: str, ranks: int) -> Operations:
     """The operations of a file that a job's step names. Made once.
 
     Raises:
         ListError: a graph that cannot be carried out.
         ScenarioError: a file that cannot be read.
     """
-    known: dict[tuple[str, int], list[Operation]] = scenario._graphs
+    known: dict[tuple[str, int], Operations] = scenario._graphs
     if (file, ranks) not in known:
         known[file, ranks] = read_graph(file, ranks, scenario.read)
     return known[file, ranks]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import NamedTuple
 
 from tailback.limits import GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
 from tailback.scenario.errors import found
 from tailback.units import DURATION, SIZE
-from tailback.workload.operations import Operation, refuse, send
+from tailback.workload.operations import BARRIER, COMPUTE, SEND, Making, Read, lines_of, refuse
 
 _LATEST = DURATION.parse("36000s")
 _FLOW = re.compile(r"(\d{1,15})->(\d{1,15})((?:\s+[a-z_]+\s+\d{1,15})*)")
@@ -23,7 +24,7 @@ class _Flow(NamedTuple):
     keys: dict[str, int]
 
 
-def from_connections(name: str, content: bytes, ranks: int) -> tuple[list[Operation], list[str]]:
+def from_connections(name: str, content: bytes, ranks: int) -> Read:
     """The operations of a file, for so many ranks, and what each is called there.
 
     A start is in ps, as the simulator's times are. A flow is done, for what its triggers start, when it is in
@@ -32,7 +33,7 @@ def from_connections(name: str, content: bytes, ranks: int) -> tuple[list[Operat
     flows: list[_Flow] = []
     count_of: dict[int, int] = {}
     declared: dict[str, tuple[int, int]] = {}
-    for number, raw in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+    for number, raw in enumerate(lines_of(content), 1):
         line = raw.split("#")[0].strip()
         if words := re.fullmatch(r"Nodes\s+(\d{1,15})", line):
             if int(words[1]) != ranks:
@@ -72,15 +73,13 @@ def _flow(name: str, number: int, words: re.Match[str], ranks: int) -> _Flow:
     return _Flow(number, src, dst, keys)
 
 
-def _operations(name: str, flows: list[_Flow], count_of: dict[int, int]) -> tuple[list[Operation], list[str]]:
+def _operations(name: str, flows: list[_Flow], count_of: dict[int, int]) -> Read:
     """A rank's starts are a chain of waits, a trigger is a barrier."""
-    made = [Operation(flow.src, send(flow.dst, flow.keys["size"]), []) for flow in flows]
-    names = [f"{flow.src}->{flow.dst} of line {flow.line}" for flow in flows]
-    place: dict[int, int] = {}
-    for trigger in count_of:
-        place[trigger] = len(made)
-        made.append(Operation(0, "barrier", []))
-        names.append(f"trigger {trigger}")
+    made = Making()
+    for flow in flows:
+        made.add(flow.src, SEND, flow.keys["size"], flow.dst)
+    place = {trigger: made.add(0, BARRIER) for trigger in count_of}
+    ended: Counter[int] = Counter()
     for at, flow in enumerate(flows):
         for key in ("trigger", "send_done_trigger", "recv_done_trigger"):
             if key not in flow.keys:
@@ -89,20 +88,32 @@ def _operations(name: str, flows: list[_Flow], count_of: dict[int, int]) -> tupl
             if barrier is None:
                 refuse(name, flow.line, f"{key}: found {flow.keys[key]}, expected a trigger of the file")
             waits, of = (at, barrier) if key == "trigger" else (barrier, at)
-            made[waits].after.append(of)
+            made.wait(waits, of)
+            ended[waits] += 1
     for trigger, count in count_of.items():
-        if len(made[place[trigger]].after) != count:
-            done = f"found {len(made[place[trigger]].after)} flows that end in trigger {trigger}"
+        if ended[place[trigger]] != count:
+            done = f"found {ended[place[trigger]]} flows that end in trigger {trigger}"
             refuse(name, 1, f"{done}, expected {count}")
     waited: dict[int, tuple[int, int]] = {}
+    line_of: dict[int, int] = {}
     for at in sorted(range(len(flows)), key=lambda one: flows[one].keys.get("start", 0)):
         start, src = flows[at].keys.get("start", 0), flows[at].src
         last, now = waited.get(src, (-1, 0))
         if start > now:
-            made.append(Operation(src, {"compute": start - now}, [last] if last >= 0 else []))
-            names.append(f"start of line {flows[at].line}")
-            last, now = len(made) - 1, start
+            begin = made.add(src, COMPUTE, start - now)
+            line_of[begin] = flows[at].line
+            if last >= 0:
+                made.wait(begin, last)
+            last, now = begin, start
             waited[src] = last, now
         if "start" in flows[at].keys and start:
-            made[at].after.append(last)
-    return made, names
+            made.wait(at, last)
+
+    def called(number: int) -> str:
+        if number in line_of:
+            return f"start of line {line_of[number]}"
+        if number >= len(flows):
+            return f"trigger {next(trigger for trigger, at in place.items() if at == number)}"
+        return f"{flows[number].src}->{flows[number].dst} of line {flows[number].line}"
+
+    return made, called

@@ -5,14 +5,17 @@ LogGOPSim and ATLAHS have them.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import defaultdict
+from typing import TypeAlias
 
 from tailback.limits import GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
 from tailback.scenario.errors import found
 from tailback.units import SIZE
 from tailback.workload.lists import ListError
-from tailback.workload.operations import Operation, refuse, send
+from tailback.workload.operations import COMPUTE, RECEIVE, SEND, Making, Read, lines_of, refuse
 
+Places: TypeAlias = "array[int]"
 _RANK = re.compile(r"rank\s+(\d{1,15})\s*\{")
 _OPERATION = re.compile(
     r"(\w+)\s*:\s*(?:calc\s+(?P<calc>\d{1,15})|(?P<way>send|recv)\s+(?P<size>\d{1,15})\s*b\s+(?:to|from)\s+(?P<peer>\d{1,15}))"
@@ -21,20 +24,17 @@ _OPERATION = re.compile(
 _REQUIRES = re.compile(r"(\w+)\s+requires\s+(\w+)")
 
 
-def from_goal(name: str, content: bytes, ranks: int) -> tuple[list[Operation], list[str]]:
+def from_goal(name: str, content: bytes, ranks: int) -> Read:
     """The operations of a schedule, and what each is called there.
 
     The n-th send of a rank to another with a tag is received by the n-th recv there; calc is in ns.
     """
-    made: list[Operation] = []
-    names: list[str] = []
+    made = Making()
     place: dict[tuple[int, str], int] = {}
-    size_of: dict[int, int] = {}
-    waiting: dict[tuple[int, int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    waiting: dict[tuple[int, int, int], tuple[Places, Places]] = defaultdict(lambda: (array("I"), array("I")))
     rank: int | None = None
     last = 1
-    lines = content.decode("utf-8", "replace").splitlines()
-    for number, raw in enumerate(lines, 1):
+    for number, raw in enumerate(lines_of(content), 1):
         line = raw.split("//")[0].split("#")[0].strip()
         if not line:
             continue
@@ -56,18 +56,16 @@ def from_goal(name: str, content: bytes, ranks: int) -> tuple[list[Operation], l
                 if (rank, label) not in place:
                     refuse(name, number, f"found {found(label)}, expected an operation of rank {rank} above")
                 ends.append(place[rank, label])
-            made[ends[0]].after.append(ends[1])
+            made.wait(*ends)
         elif words := _OPERATION.fullmatch(line):
             if (rank, words[1]) in place:
                 refuse(name, number, f"found {found(words[1])} a second time")
             place[rank, words[1]] = len(made)
-            names.append(f"{words[1]} of rank {rank}")
             if words["calc"] is not None:
                 time = int(words["calc"]) * 1000
-                made.append(Operation(rank, {"compute": time} if time else "receive", []))
+                made.add(rank, COMPUTE if time else RECEIVE, time)
             else:
-                size_of[len(made)] = int(words["size"])
-                made.append(_of_goal(name, number, words, rank, ranks, waiting, len(made)))
+                _of_goal(name, number, words, rank, ranks, waiting, made)
         else:
             what = "calc, send, recv or requires" + ("; irequires is not read" if "irequires" in line else "")
             refuse(name, number, f"found {found(line[:60])}, expected {what}")
@@ -81,13 +79,19 @@ def from_goal(name: str, content: bytes, ranks: int) -> tuple[list[Operation], l
             text = f"found {both} from rank {src} to {dst} with tag {tag}, expected as many"
             raise ListError(f"{name}: {text}")
         for sent, receive in zip(sends, receives, strict=True):
-            if size_of[sent] != size_of[receive]:
-                both = f"{size_of[sent]} B that are sent and {size_of[receive]} B that are received"
+            if made.value[sent] != made.value[receive]:
+                both = f"{made.value[sent]} B that are sent and {made.value[receive]} B that are received"
                 raise ListError(
                     f"{name}: found {both} from rank {src} to {dst} with tag {tag}, expected as many"
                 )
-            made[receive].after.append(sent)
-    return made, names
+            made.wait(receive, sent)
+            made.value[receive] = 0
+
+    def called(number: int) -> str:
+        rank, label = next(key for key, at in place.items() if at == number)
+        return f"{label} of rank {rank}"
+
+    return made, called
 
 
 def _of_goal(
@@ -96,16 +100,15 @@ def _of_goal(
     words: re.Match[str],
     rank: int,
     ranks: int,
-    waiting: dict[tuple[int, int, int], tuple[list[int], list[int]]],
-    place: int,
-) -> Operation:
+    waiting: dict[tuple[int, int, int], tuple[Places, Places]],
+    made: Making,
+) -> None:
     peer, tag, size = int(words["peer"]), int(words["tag"] or 0), int(words["size"])
     if peer >= ranks or peer == rank:
         refuse(name, number, f"found rank {peer}, expected another one below {ranks}")
     if not 1 <= size <= MAX_MESSAGE_BYTES:
         refuse(name, number, f"found {size} B, expected 1 B to {SIZE.format(MAX_MESSAGE_BYTES)}")
     if words["way"] == "recv":
-        waiting[peer, rank, tag][1].append(place)
-        return Operation(rank, "receive", [])
-    waiting[rank, peer, tag][0].append(place)
-    return Operation(rank, send(peer, size), [])
+        waiting[peer, rank, tag][1].append(made.add(rank, RECEIVE, size))
+    else:
+        waiting[rank, peer, tag][0].append(made.add(rank, SEND, size, peer))

@@ -3,132 +3,216 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import repeat
+from typing import TYPE_CHECKING
 
-from tailback.limits import FLOWS_BYTES, GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
+import numpy as np
+
+from tailback.limits import GRAPH_BYTES, GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
 from tailback.scenario.errors import found, one_line
 from tailback.units import DURATION, SIZE, UnitError
 from tailback.workload.lists import ListError
-from tailback.workload.operations import Operation, refuse, send
+from tailback.workload.operations import BARRIER, COMPUTE, KINDS, RECEIVE, REDUCE, SEND, Making, Read, refuse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COLUMNS = ("operation", "rank", "what", "time", "bytes", "to", "channel", "after")
-_KINDS = ("compute", "send", "receive", "reduce", "barrier")
+_KIND_OF = {kind: place for place, kind in enumerate(KINDS)}
+_LISTED = ("compute", "send", "receive", "reduce", "barrier")
 _LONGEST = DURATION.parse("36000s")
 _MOST_CHANNELS = 64
+_BLOCK_BYTES = 1 << 22
+"""Of a CSV that is in memory as rows at a time."""
+_BLOCK_ROWS = 1 << 16
+"""The same of Parquet."""
+_NOT_WANTED = {
+    COMPUTE: ("bytes", "to", "channel"),
+    REDUCE: ("time", "to", "channel"),
+    SEND: ("time",),
+    RECEIVE: ("time", "bytes", "to", "channel"),
+    BARRIER: ("time", "bytes", "to", "channel"),
+}
 
 
-def from_table(name: str, content: bytes, ranks: int) -> tuple[list[Operation], list[str]]:
-    """The operations of a file, for so many ranks, and what each is called there."""
-    rows = _rows(name, content)
-    place: dict[str, int] = {}
-    for line, row in enumerate(rows, 2):
-        label = _text(row, "operation") or str(line - 2)
-        if label in place:
-            refuse(name, line, f"operation: found {found(label)} a second time")
-        place[label] = line - 2
-    made = []
-    for line, row in enumerate(rows, 2):
-        after = []
-        for label in _text(row, "after").split():
-            if label not in place:
+def from_table(name: str, content: bytes, ranks: int) -> Read:
+    """The operations of a file, for so many ranks, and what each is called there.
+
+    Rows are there a block at a time: once for their names, and once more for all else.
+    """
+    place, count = _labels(name, content)
+    made = Making()
+    check = _Row(name, ranks, made)
+    for line, row in enumerate(_rows(name, content), 2):
+        check.add(line, row)
+        for label in row[-1].split():
+            after = place.get(label) if place is not None else _numbered(label, count)
+            if after is None:
                 refuse(name, line, f"after: found {found(label)}, expected an operation of the file")
-            after.append(place[label])
-        rank = _whole(name, line, row, "rank", ranks, "a rank")
-        made.append(Operation(rank, _what(name, line, row, rank, ranks), after))
-    for line, one in enumerate(made, 2):
-        _check_after(name, line, one, made)
-    return made, list(place)
+            made.wait(line - 2, after)
+    _check_after(name, made)
+
+    def called(number: int) -> str:
+        return str(number) if place is None else next(label for label, at in place.items() if at == number)
+
+    return made, called
 
 
-def _rows(name: str, content: bytes) -> list[dict[str, Any]]:
+def _labels(name: str, content: bytes) -> tuple[dict[str, int] | None, int]:
+    """What rows are called, by name; none: their numbers. And how many there are."""
+    place: dict[str, int] = {}
+    count, named = 0, False
+    for block in _blocks(name, content):
+        named = "operation" in block.schema.names
+        if named:
+            for number, text in enumerate(_texts(block, "operation"), count):
+                if place.setdefault(text or str(number), number) != number:
+                    refuse(name, number + 2, f"operation: found {found(text or str(number))} a second time")
+        count += block.num_rows
+        if count > GRAPH_OPERATIONS:
+            raise ListError(f"{name}: found more rows, expected at most {GRAPH_OPERATIONS}")
+    return (place if named else None), count
+
+
+def _numbered(label: str, count: int) -> int | None:
+    """The row of that number."""
+    number = int(label) if re.fullmatch(r"0|[1-9][0-9]{0,9}", label) else count
+    return number if number < count else None
+
+
+def _rows(name: str, content: bytes) -> Iterator[tuple[str, ...]]:
+    """The texts of each row, by `COLUMNS`."""
+    for block in _blocks(name, content):
+        yield from zip(*(_texts(block, column) for column in COLUMNS), strict=False)
+
+
+def _texts(block: pa.RecordBatch, column: str) -> Iterable[str]:
+    if column not in block.schema.names:
+        return repeat("", block.num_rows)
+    try:
+        values = block.column(column).to_pylist()
+    except UnicodeDecodeError:
+        raise _NotTextError from None
+    return ["" if value is None else str(value).strip() for value in values]
+
+
+class _NotTextError(ValueError):
+    pass
+
+
+def _blocks(name: str, content: bytes) -> Iterator[pa.RecordBatch]:
+    """Its rows, some at a time."""
+    import pyarrow as pa
+
+    try:
+        yield from _read(name, content)
+    except ListError:
+        raise
+    except (UnicodeDecodeError, _NotTextError):
+        raise ListError(f"{name}: found bytes that are not UTF-8, expected text") from None
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise ListError(f"{name}: not readable: {one_line(' '.join(str(error).split()))[:200]}") from None
+
+
+def _read(name: str, content: bytes) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.csv as csv
 
     from tailback.files.parquet import read_parquet
 
-    try:
-        if name.endswith(".parquet"):
-            table = read_parquet(content, GRAPH_OPERATIONS, GRAPH_OPERATIONS * len(COLUMNS), FLOWS_BYTES)
-        else:
-            lines = content.count(b"\n")
-            if lines > GRAPH_OPERATIONS + 1:
-                raise ListError(f"{name}: found {lines} lines, expected at most {GRAPH_OPERATIONS}")
-            texts = csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.string()))
-            one_thread = csv.ReadOptions(use_threads=False)
-            table = csv.read_csv(pa.BufferReader(content), one_thread, convert_options=texts)
-        # Texts are decoded here, names of columns too.
-        columns = list(table.column_names)
-        rows: list[dict[str, Any]] = table.to_pylist()
-    except ListError:
-        raise
-    except UnicodeDecodeError:
-        raise ListError(f"{name}: found bytes that are not UTF-8, expected text") from None
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise ListError(f"{name}: not readable: {one_line(' '.join(str(error).split()))[:200]}") from None
+    if name.endswith(".parquet"):
+        table = read_parquet(content, GRAPH_OPERATIONS, GRAPH_OPERATIONS * len(COLUMNS), GRAPH_BYTES)
+        _check_columns(name, table.column_names)
+        yield from table.to_batches(_BLOCK_ROWS)
+    else:
+        texts = csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.string()))
+        options = csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
+        reader = csv.open_csv(pa.BufferReader(content), options, convert_options=texts)
+        _check_columns(name, reader.schema.names)
+        yield from reader
+
+
+def _check_columns(name: str, columns: list[str]) -> None:
     unknown = sorted(set(columns) - set(COLUMNS))
     if unknown or not {"rank", "what"} <= set(columns):
         given = ", ".join(found(column) for column in columns[:20])
         text = f"found the columns {given}, expected rank, what and, if wanted, {', '.join(COLUMNS)}"
         raise ListError(f"{name}: {text}")
-    return rows
 
 
-def _text(row: dict[str, Any], key: str) -> str:
-    value = row.get(key)
-    return "" if value is None else str(value).strip()
+class _Row:
+    """Reads rows. Millions have few different texts, so each text is looked at once."""
+
+    def __init__(self, name: str, ranks: int, made: Making) -> None:
+        self._name, self._ranks, self._made = name, ranks, made
+        self._whole = lru_cache(1 << 17)(_whole)
+        self._size = lru_cache(1 << 17)(_size)
+        self._time = lru_cache(1 << 17)(DURATION.parse)
+
+    def add(self, line: int, row: tuple[str, ...]) -> None:
+        _, rank_text, what, time, size, to_text, channel_text, _ = row
+        rank = self._below(line, "rank", rank_text, self._ranks, "a rank")
+        kind = _KIND_OF.get(what)
+        if kind is None:
+            refuse(self._name, line, f"what: found {found(what)}, expected one of {', '.join(_LISTED)}")
+        if time or size or to_text or channel_text:
+            self._unwanted(line, kind, row)
+        value = to = channel = 0
+        if kind == COMPUTE:
+            value = self._quantity(line, "time", time, self._time, _LONGEST)
+        elif kind in (REDUCE, SEND):
+            value = self._quantity(line, "bytes", size, self._size, MAX_MESSAGE_BYTES)
+        if kind == SEND:
+            to = self._below(line, "to", to_text, self._ranks, "a rank")
+            if to == rank:
+                refuse(self._name, line, f"to: found {to}, expected another rank")
+            if channel_text:
+                channel = self._below(line, "channel", channel_text, _MOST_CHANNELS, "a number")
+        self._made.add(rank, kind, value, to, channel)
+
+    def _unwanted(self, line: int, kind: int, row: tuple[str, ...]) -> None:
+        for key in _NOT_WANTED[kind]:
+            if text := row[COLUMNS.index(key)]:
+                expected = f"expected nothing: it is a {KINDS[kind]}"
+                refuse(self._name, line, f"{key}: found {found(text)}, {expected}")
+
+    def _below(self, line: int, key: str, text: str, below: int, what: str) -> int:
+        value = self._whole(text)
+        if value is None or value >= below:
+            refuse(self._name, line, f"{key}: found {found(text)}, expected {what} below {below}")
+        return value
+
+    def _quantity(self, line: int, key: str, text: str, parse: Callable[[str], int], most: int) -> int:
+        try:
+            value = parse(text)
+        except UnitError as error:
+            refuse(self._name, line, f"{key}: {error}")
+        if not 1 <= value <= most:
+            limit = SIZE.format(most) if key == "bytes" else DURATION.format(most)
+            refuse(self._name, line, f"{key}: found {found(text)}, expected more than 0 and at most {limit}")
+        return value
 
 
-def _whole(name: str, line: int, row: dict[str, Any], key: str, below: int, what: str) -> int:
-    text = _text(row, key)
-    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) >= below:
-        refuse(name, line, f"{key}: found {found(text)}, expected {what} below {below}")
-    return int(text)
+def _whole(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
 
 
-def _what(name: str, line: int, row: dict[str, Any], rank: int, ranks: int) -> Any:
-    kind = _text(row, "what")
-    if kind not in _KINDS:
-        refuse(name, line, f"what: found {found(kind)}, expected one of {', '.join(_KINDS)}")
-    wanted = {"compute": {"time"}, "send": {"bytes", "to", "channel"}, "reduce": {"bytes"}}.get(kind, set())
-    for key in ("time", "bytes", "to", "channel"):
-        if _text(row, key) and key not in wanted:
-            refuse(name, line, f"{key}: found {found(_text(row, key))}, expected nothing: it is a {kind}")
-    if kind == "compute":
-        return {"compute": _quantity(name, line, row, "time", DURATION.parse, _LONGEST)}
-    if kind == "reduce":
-        return {"reduce": _quantity(name, line, row, "bytes", SIZE.parse, MAX_MESSAGE_BYTES)}
-    if kind == "send":
-        size = _quantity(name, line, row, "bytes", SIZE.parse, MAX_MESSAGE_BYTES)
-        to = _whole(name, line, row, "to", ranks, "a rank")
-        if to == rank:
-            refuse(name, line, f"to: found {to}, expected another rank")
-        channel = (
-            _whole(name, line, row, "channel", _MOST_CHANNELS, "a number") if _text(row, "channel") else 0
-        )
-        return send(to, size, channel)
-    return kind
+def _size(text: str) -> int:
+    return SIZE.parse(int(text) if text.isdigit() else text)
 
 
-def _quantity(
-    name: str, line: int, row: dict[str, Any], key: str, parse: Callable[[object], int], most: int
-) -> int:
-    text = _text(row, key)
-    try:
-        value = parse(int(text) if key == "bytes" and text.isdigit() else text)
-    except UnitError as error:
-        refuse(name, line, f"{key}: {error}")
-    if not 1 <= value <= most:
-        limit = SIZE.format(most) if key == "bytes" else DURATION.format(most)
-        refuse(name, line, f"{key}: found {found(text)}, expected more than 0 and at most {limit}")
-    return value
-
-
-def _check_after(name: str, line: int, one: Operation, every: Sequence[Operation]) -> None:
+def _check_after(name: str, made: Making) -> None:
     """What waits for another rank's operation does so for a message to its own, or is a barrier."""
-    for place in one.after:
-        other = every[place]
-        message = isinstance(other.what, dict) and other.what.get("send", {}).get("to") == one.rank
-        if other.rank != one.rank and not message and "barrier" not in (one.what, other.what):
-            text = f"expected one of rank {one.rank}, a send to it, or a barrier"
-            refuse(name, line, f"after: found an operation of rank {other.rank}, {text}")
+    waiting, awaited = made.waits()
+    rank, kind, to = (np.asarray(column) for column in (made.rank, made.kind, made.to))
+    own = rank[waiting]
+    fine = rank[awaited] == own
+    fine |= (kind[awaited] == SEND) & (to[awaited] == own)
+    fine |= (kind[awaited] == BARRIER) | (kind[waiting] == BARRIER)
+    if not fine.all():
+        at = int(np.argmin(fine))
+        text = f"expected one of rank {own[at]}, a send to it, or a barrier"
+        of = rank[awaited[at]]
+        refuse(name, int(waiting[at]) + 2, f"after: found an operation of rank {of}, {text}")

@@ -1,23 +1,153 @@
-"""An operation of a graph, and how a line of a file is refused."""
+"""Operations of a graph, of which there may be ten million, and how a line of a file is refused."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NoReturn
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO, TextIOWrapper
+from typing import Any, NamedTuple, NoReturn, TypeAlias, overload
 
+import numpy as np
+
+from tailback.workload.draws import Ints
 from tailback.workload.lists import ListError
 
-
-class Operation(NamedTuple):
-    """An operation as the plan has it: its rank, what it is, and the places of those that it waits for."""
-
-    rank: int
-    what: Any
-    after: list[int]
+KINDS = ("compute", "reduce", "send", "receive", "barrier")
+COMPUTE, REDUCE, SEND, RECEIVE, BARRIER = range(len(KINDS))
 
 
-def send(to: int, size: int, channel: int = 0) -> dict[str, Any]:
-    """What a message is."""
-    return {"send": {"to": to, "bytes": size, "channel": channel}}
+class Columns(NamedTuple):
+    """As the engine takes them: numbers in the machine's order."""
+
+    rank: bytes
+    kind: bytes
+    """8 bits: the place in `KINDS`."""
+    value: bytes
+    """64 bits: picoseconds of a compute, bytes of a send or a reduce."""
+    to: bytes
+    channel: bytes
+    ends: bytes
+    """Where the places of what an operation waits for end."""
+    after: bytes
+
+
+class Operations(Sequence[list[Any]]):
+    """A list of `[rank, what, after]` to whoever reads it; 26 bytes each, and 4 for each one waits for."""
+
+    def __init__(self, columns: Columns) -> None:
+        """From columns that fit each other."""
+        self.columns = columns
+        self._views = {name: memoryview(column) for name, column in columns._asdict().items()}
+        for name, view in self._views.items():
+            self._views[name] = view.cast("B" if name == "kind" else "Q" if name == "value" else "I")
+
+    def column(self, name: str) -> Ints:
+        """One of the columns; read only."""
+        numbers: Ints = np.asarray(self._views[name])
+        return numbers
+
+    def as_json(self) -> str:
+        """All of them."""
+        from tailback._engine import operations_as_json
+
+        return operations_as_json(self.columns)
+
+    def computed_ps(self) -> int:
+        """How long the rank computes that computes longest."""
+        computes = self.column("kind") == COMPUTE
+        of_rank = np.zeros(int(self.column("rank").max(initial=0)) + 1, dtype=np.uint64)
+        np.add.at(of_rank, self.column("rank")[computes], self.column("value")[computes])
+        return int(of_rank.max())
+
+    def queue_pairs(self, of_messages: bool) -> int:
+        """How many queue pairs they have, one a message or one for two ranks, a channel and a size."""
+        sends = self.column("kind") == SEND
+        if of_messages:
+            return int(np.count_nonzero(sends))
+        _, size = np.unique(self.column("value")[sends], return_inverse=True)
+        key = size.astype(np.uint64)
+        for name in ("rank", "to", "channel"):
+            of_name = self.column(name)[sends]
+            key = key * np.uint64(int(of_name.max(initial=0)) + 1) + of_name
+        return len(np.unique(key))
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._views["rank"])
+
+    @overload
+    def __getitem__(self, index: int) -> list[Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[Any]]: ...
+    def __getitem__(self, index: int | slice) -> list[Any] | list[list[Any]]:
+        """One, or some."""
+        chosen = range(len(self))[index]
+        if not isinstance(chosen, int):
+            return [self[place] for place in chosen]
+        views = self._views
+        kind, value = views["kind"][chosen], views["value"][chosen]
+        what: Any = KINDS[kind]
+        if kind == SEND:
+            what = {what: {"to": views["to"][chosen], "bytes": value, "channel": views["channel"][chosen]}}
+        elif kind in (COMPUTE, REDUCE):
+            what = {what: value}
+        first = views["ends"][chosen - 1] if chosen else 0
+        return [views["rank"][chosen], what, views["after"][first : views["ends"][chosen]].tolist()]
+
+    def __reduce__(self) -> Any:
+        """How they are copied, and sent to another process."""
+        return Operations, (self.columns,)
+
+
+class Making:
+    """Operations while they are read."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.rank, self.kind, self.value = array("I"), array("B"), array("Q")
+        self.to, self.channel = array("I"), array("I")
+        self._waiting, self._awaited = array("I"), array("I")
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.rank)
+
+    def add(self, rank: int, kind: int, value: int = 0, to: int = 0, channel: int = 0) -> int:
+        """Adds an operation, and gives its place."""
+        self.rank.append(rank)
+        self.kind.append(kind)
+        self.value.append(value)
+        self.to.append(to)
+        self.channel.append(channel)
+        return len(self.rank) - 1
+
+    def wait(self, place: int, other: int) -> None:
+        """An operation waits for another."""
+        self._waiting.append(place)
+        self._awaited.append(other)
+
+    def waits(self) -> tuple[Ints, Ints]:
+        """Who waits, and for whom, in the order in which that was said."""
+        return np.asarray(self._waiting), np.asarray(self._awaited)
+
+    def made(self) -> Operations:
+        """All of them. What one waits for is in the order in which that was said."""
+        waiting, awaited = self.waits()
+        if np.any(waiting[1:] < waiting[:-1]):
+            order = np.argsort(waiting, kind="stable")
+            waiting, awaited = waiting[order], awaited[order]
+        ends = np.searchsorted(waiting, np.arange(len(self), dtype=np.uint32), side="right").astype(np.uint32)
+        own = (self.rank, self.kind, self.value, self.to, self.channel)
+        return Operations(Columns(*(column.tobytes() for column in (*own, ends, awaited))))
+
+
+Read: TypeAlias = tuple[Making, Callable[[int], str]]
+"""What was read of a file, and what an operation is called there."""
+
+
+def lines_of(content: bytes) -> Iterator[str]:
+    """The lines of a text, one at a time; what is no UTF-8 is replaced."""
+    return (line.rstrip("\n") for line in TextIOWrapper(BytesIO(content), "utf-8", "replace"))
 
 
 def refuse(name: str, line: int, text: str) -> NoReturn:

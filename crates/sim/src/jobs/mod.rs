@@ -16,6 +16,8 @@ mod part;
 mod phases;
 mod program;
 
+pub use own::circle;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use tailback_proto::units::Time;
@@ -81,11 +83,12 @@ impl Jobs {
         for (index, job) in plan.jobs.iter().enumerate() {
             let impossible =
                 |problem: String| PlanError::Impossible { place: format!("jobs[{index}]"), problem };
-            let mut graphs = Vec::new();
-            for step in &job.steps {
+            let (mut graphs, mut own) = (Vec::new(), job.clone());
+            for step in &mut own.steps {
                 graphs.push(match step {
                     StepPlan::Graph(operations) => {
-                        Some(Arc::new(own::graph(operations, job.ranks.len()).map_err(impossible)?))
+                        let operations = std::mem::take(operations);
+                        Some(Arc::new(own::graph(&operations, job.ranks.len()).map_err(impossible)?))
                     }
                     StepPlan::Compute(_) | StepPlan::Collective(_) => None,
                 });
@@ -99,7 +102,7 @@ impl Jobs {
                 parts_ended: vec![0; job.steps.len()],
                 ..JobRecord::default()
             };
-            jobs.push(Job::new(job.clone(), graphs, record));
+            jobs.push(Job::new(own, graphs, record));
         }
         Ok(Jobs {
             ranks: jobs.iter().map(|job| job.ranks.len()).sum(),

@@ -5,55 +5,68 @@
 
 use super::graph::{Builder, Graph};
 use crate::engine::mix;
-use crate::plan::{OperationPlan, What};
+use crate::plan::{Operations, What};
 
 /// The graph of operations that a plan gives, for ranks 0 to `ranks` - 1.
 ///
 /// # Errors
 /// One line.
-pub(super) fn graph(operations: &[OperationPlan], ranks: usize) -> Result<Graph, String> {
-    let mut builder = Builder::default();
-    for (number, OperationPlan(rank, what, after)) in operations.iter().enumerate() {
-        check(operations, number, ranks)?;
-        builder.add(*rank, *what, after);
-    }
-    let listed = builder.build(ranks).map_err(|circle| {
+pub(super) fn graph(operations: &Operations, ranks: usize) -> Result<Graph, String> {
+    (0..operations.len()).try_for_each(|number| check(operations, number, ranks))?;
+    let listed = built(operations, ranks).map_err(|circle| {
         let list: Vec<String> = circle.iter().take(20).map(u32::to_string).collect();
         let more = if circle.len() > list.len() { ", ..." } else { "" };
         format!("operations {}{more} wait for each other in a circle", list.join(", "))
     })?;
-    let places = places(&listed, operations);
+    let places = places(listed, operations);
     let mut number_of = vec![0; places.len()];
     (0..).zip(&places).for_each(|(number, &place)| number_of[place as usize] = number);
     let mut builder = Builder::default();
+    let mut after = Vec::new();
     for &place in &places {
-        let OperationPlan(rank, what, after) = &operations[place as usize];
-        let mut after: Vec<u32> = after.iter().map(|&one| number_of[one as usize]).collect();
+        let (rank, what, before) = operations.get(place as usize).expect("it is one of them");
+        after.clear();
+        after.extend(before.iter().map(|&one| number_of[one as usize]));
         after.sort_unstable();
-        builder.add(*rank, *what, &after);
+        builder.add(rank, what, &after);
     }
+    drop(number_of);
     let mut graph = builder.build(ranks).expect("it has no circle");
     graph.places = places;
     Ok(graph)
 }
 
-fn check(operations: &[OperationPlan], number: usize, ranks: usize) -> Result<(), String> {
-    let OperationPlan(rank, what, after) = &operations[number];
-    if *rank as usize >= ranks {
+/// Places of operations that wait for each other in a circle, the first one first; none: there are none.
+pub fn circle(operations: &Operations, ranks: usize) -> Option<Vec<u32>> {
+    built(operations, ranks).err()
+}
+
+/// As they are listed.
+fn built(operations: &Operations, ranks: usize) -> Result<Graph, Vec<u32>> {
+    let mut builder = Builder::default();
+    operations.iter().for_each(|(rank, what, after)| {
+        builder.add(rank, what, after);
+    });
+    builder.build(ranks)
+}
+
+fn check(operations: &Operations, number: usize, ranks: usize) -> Result<(), String> {
+    let (rank, what, after) = operations.get(number).expect("it is one of them");
+    if rank as usize >= ranks {
         return Err(format!("operation {number}: rank {rank} is not one of {ranks}"));
     }
-    if let What::Send { to, bytes, .. } = *what {
-        if to as usize >= ranks || to == *rank || bytes == 0 {
+    if let What::Send { to, bytes, .. } = what {
+        if to as usize >= ranks || to == rank || bytes == 0 {
             return Err(format!("operation {number}: expected bytes to another rank below {ranks}"));
         }
     }
     for &one in after {
-        let Some(other) = operations.get(one as usize) else {
+        let Some((of, other, _)) = operations.get(one as usize) else {
             return Err(format!("operation {number} waits for {one}, of {}", operations.len()));
         };
-        let by_message = matches!(other.1, What::Send { to, .. } if to == *rank);
-        let by_barrier = matches!(what, What::Barrier) || matches!(other.1, What::Barrier);
-        if other.0 != *rank && !by_message && !by_barrier {
+        let by_message = matches!(other, What::Send { to, .. } if to == rank);
+        let by_barrier = matches!(what, What::Barrier) || matches!(other, What::Barrier);
+        if of != rank && !by_message && !by_barrier {
             return Err(format!(
                 "operation {number} waits for {one}, which is of another rank and no message to this one"
             ));
@@ -64,9 +77,9 @@ fn check(operations: &[OperationPlan], number: usize, ranks: usize) -> Result<()
 
 /// Places of the list in the order of numbers: by what an operation is and all that it waits for, and then by what waits
 /// for it. Operations that are alike in both may take each other's place.
-fn places(listed: &Graph, operations: &[OperationPlan]) -> Vec<u32> {
+fn places(mut listed: Graph, operations: &Operations) -> Vec<u32> {
     let count = operations.len();
-    let mut waits = listed.waits.clone();
+    let mut waits = std::mem::take(&mut listed.waits);
     let mut order: Vec<u32> = (0..count as u32).filter(|&one| waits[one as usize] == 0).collect();
     let mut at = 0;
     while at < order.len() {
@@ -80,9 +93,9 @@ fn places(listed: &Graph, operations: &[OperationPlan]) -> Vec<u32> {
     }
     let mut before = vec![0u64; count];
     for &one in &order {
-        let OperationPlan(rank, what, after) = &operations[one as usize];
+        let (rank, what, after) = operations.get(one as usize).expect("it is one of them");
         let hashes = after.iter().map(|&other| before[other as usize]).collect();
-        before[one as usize] = together(own_hash(*rank, what), hashes);
+        before[one as usize] = together(own_hash(rank, &what), hashes);
     }
     let mut both = vec![0u64; count];
     for &one in order.iter().rev() {

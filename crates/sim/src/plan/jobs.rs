@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use tailback_proto::units::{Rate, Time};
 
+use super::operations::Operations;
 use super::{impossible, Plan, PlanError};
 
 /// A job: ranks that repeat the same steps.
@@ -63,7 +64,7 @@ pub enum StepPlan {
     /// All ranks take part in a collective.
     Collective(CollectivePlan),
     /// The operations of a graph.
-    Graph(Vec<OperationPlan>),
+    Graph(Operations),
 }
 
 /// A collective of all ranks of a job.
@@ -107,10 +108,6 @@ pub enum Algorithm {
     DoubleBinaryTree,
     Hierarchical,
 }
-
-/// An operation of a graph: `[rank, what, after]` in JSON; the places of operations that it waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OperationPlan(pub u32, pub What, pub Vec<u32>);
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

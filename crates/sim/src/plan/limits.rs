@@ -4,7 +4,7 @@
 //! Numbers that have a reason of their own to be bounded are checked where they are; those of controllers where they are
 //! declared.
 
-use super::jobs::{OperationPlan, StepPlan, What};
+use super::jobs::{StepPlan, What};
 use super::{impossible, Plan, PlanError};
 use crate::engine::EventQueue;
 
@@ -21,8 +21,8 @@ fn check(place: &str, most: u64, numbers: &[(&str, u64)]) -> Result<(), PlanErro
 }
 
 /// How long an operation computes, ps.
-fn computes(operation: &OperationPlan) -> u64 {
-    match operation.1 {
+fn computes((_, what, _): (u32, What, &[u32])) -> u64 {
+    match what {
         What::Compute(ps) => ps,
         _ => 0,
     }

@@ -6,7 +6,7 @@ use tailback_proto::units::Time;
 use crate::event::Event;
 use crate::fabric::lane;
 use crate::jobs::Jobs;
-use crate::plan::{FlowPlan, Plan, PlanError};
+use crate::plan::{FlowPlan, Operations, Plan, PlanError, StepPlan};
 use crate::record::Fault;
 use crate::simulation::Simulation;
 use crate::work::{Arrived, JobRecord, Message, Network, Passage, Work};
@@ -234,7 +234,14 @@ impl Simulation {
     /// Takes up the jobs of the plan, if it has some.
     pub(super) fn carry_jobs(&mut self) -> Result<(), PlanError> {
         if !self.plan.jobs.is_empty() {
-            self.carry(Box::new(Jobs::new(&self.plan)?), true);
+            let jobs = Jobs::new(&self.plan)?;
+            let steps = self.plan.jobs.iter_mut().flat_map(|job| &mut job.steps);
+            // They have graphs of their own.
+            steps.for_each(|step| match step {
+                StepPlan::Graph(operations) => *operations = Operations::default(),
+                StepPlan::Compute(_) | StepPlan::Collective(_) => {}
+            });
+            self.carry(Box::new(jobs), true);
         }
         Ok(())
     }

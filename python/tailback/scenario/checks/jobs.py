@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tailback.limits import JOB_OPERATIONS, MAX_MESSAGE_BYTES, MAX_OUTSTANDING
 from tailback.scenario.collectives import USUAL, Collective, Job, Step, is_job, steps_of
@@ -13,9 +12,6 @@ from tailback.scenario.hosts import names
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Network
 from tailback.units import format_size
-
-if TYPE_CHECKING:
-    from tailback.workload.operations import Operation
 
 Problems = Iterator[tuple[Path, str]]
 
@@ -175,16 +171,16 @@ def job_conflicts(scenario: Scenario, index: int) -> Problems:
             yield from _sizes(scenario, item, step, (ranks, most), (*path, *place))
 
 
-def _known(scenario: Scenario, step: Step, ranks: int) -> list[Operation]:
-    """The operations of a step's file; none of one that is refused."""
+def _queue_pairs(scenario: Scenario, step: Step, ranks: int, of_messages: bool) -> int:
+    """Of the operations of a step's file; none of one that is refused."""
     from tailback.workload import graph_of
     from tailback.workload.lists import ListError
 
     assert step.graph is not None
     try:
-        return graph_of(scenario, step.graph, ranks)
+        return graph_of(scenario, step.graph, ranks).queue_pairs(of_messages)
     except (ListError, ScenarioError):
-        return []
+        return 0
 
 
 def _graphs(scenario: Scenario, item: Collective | Job, ranks: int, path: Path) -> Problems:
@@ -245,10 +241,9 @@ def queue_pairs_of(scenario: Scenario, index: int) -> int:
     total = 0
     for step in steps_of(item):
         if step.graph is not None:
-            every = sum(
-                isinstance(one.what, dict) and "send" in one.what for one in _known(scenario, step, ranks)
-            )
-            total += every * len(groups) * (item.repeat if item.queue_pairs == "message" else 1)
+            of_messages = item.queue_pairs == "message"
+            every = _queue_pairs(scenario, step, ranks, of_messages)
+            total += every * len(groups) * (item.repeat if of_messages else 1)
     for _, step in _collectives(item):
         assert step.collective is not None
         algorithm = step.algorithm or USUAL[step.collective]
