@@ -1,22 +1,12 @@
 //! RED of `tc`: its arithmetic, worked through by hand and against exact rational numbers.
 
+mod red_arguments;
+
 use proptest::prelude::*;
+use red_arguments::RED;
 use tailback_proto::aqm::red::{idle_table, w_log, Red, RedArguments, RedParameters};
 use tailback_proto::aqm::skb::{DropReason, Enqueue, Skb};
-use tailback_proto::units::{Bytes, Rate, Time};
-
-const ARGUMENTS: RedArguments = RedArguments {
-    limit: Bytes(2_000_000),
-    min: Bytes(50_000),
-    max: Bytes(200_000),
-    avpkt: Bytes(1500),
-    burst: 60,
-    bandwidth: Rate(10_000_000),
-    probability: 0.5,
-    ecn: true,
-    harddrop: false,
-    whole_us: false,
-};
+use tailback_proto::units::Time;
 
 fn parameters(arguments: RedArguments) -> RedParameters {
     arguments.parameters().expect("tc takes these")
@@ -81,7 +71,7 @@ fn an_older_tc_rounds_down() {
 /// half.
 #[test]
 fn an_idle_average_decays_by_the_table() {
-    let mut filled = Red::new(&RedParameters { w_log: 6, ..parameters(ARGUMENTS) });
+    let mut filled = Red::new(&RedParameters { w_log: 6, ..parameters(RED) });
     for _ in 0..100 {
         filled.enqueue(skb(1000, true), Time::ZERO, || u32::MAX);
     }
@@ -120,7 +110,7 @@ proptest! {
     ) {
         let p = RedParameters {
             limit_bytes: u32::MAX, min_bytes: 1 << 21, max_bytes: (1 << 22) - 1, w_log: w as u8,
-            ..parameters(ARGUMENTS)
+            ..parameters(RED)
         };
         let mut red = Red::new(&p);
         let mut exact: u128 = 0; // times 2^(w * done)
@@ -178,7 +168,7 @@ fn marks_between_the_thresholds_are_spread_evenly() {
         draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         draw
     };
-    let found = fates(&parameters(ARGUMENTS), 125_000, true, 100_000, random);
+    let found = fates(&parameters(RED), 125_000, true, 100_000, random);
     let mut gaps = [0u32; 6];
     let mut gap = 0;
     for fate in &found {
@@ -197,7 +187,7 @@ fn marks_between_the_thresholds_are_spread_evenly() {
 
 #[test]
 fn below_min_nothing_is_marked_and_above_max_all_is() {
-    let p = parameters(ARGUMENTS);
+    let p = parameters(RED);
     let all = |p: &RedParameters, backlog, ect| {
         let found = fates(p, backlog, ect, 500, || 0);
         assert!(found.windows(2).all(|pair| pair[0] == pair[1]), "{found:?}");
@@ -215,7 +205,7 @@ fn below_min_nothing_is_marked_and_above_max_all_is() {
 #[test]
 fn packets_are_counted_as_tc_prints_them() {
     let mut red =
-        Red::new(&RedParameters { limit_bytes: 3000, min_bytes: 1, max_bytes: 2, ..parameters(ARGUMENTS) });
+        Red::new(&RedParameters { limit_bytes: 3000, min_bytes: 1, max_bytes: 2, ..parameters(RED) });
     let mut offer = |bytes, ect| red.enqueue(skb(bytes, ect), Time::ZERO, || 0);
     // The average is 0 until a packet has found one.
     assert_eq!(offer(1000, true), Enqueue::Queued { marked: false });

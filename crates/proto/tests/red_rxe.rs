@@ -15,9 +15,12 @@
 //! most 128 packets unacknowledged, at most 64 in the discipline at a time, and an ACK for each message of 16 packets.
 //! Receiver and wire take no time; the emulated machine's did, so that one queue pair did not fill the link.
 
+mod red_arguments;
+
+use red_arguments::RED;
 use tailback_proto::aqm::fifo::{Fifo, FifoLimit};
 use tailback_proto::aqm::qdisc::{Discipline, OwnStatistics, Qdisc};
-use tailback_proto::aqm::red::{Red, RedArguments, RedStatistics};
+use tailback_proto::aqm::red::{Red, RedStatistics};
 use tailback_proto::aqm::skb::{Enqueue, Skb};
 use tailback_proto::aqm::tbf::TbfParameters;
 use tailback_proto::transport::rc::{RcParameters, Requester, Responder, SlowRestart, Verdict};
@@ -30,19 +33,6 @@ const IN_DISCIPLINE: u32 = 64;
 const FRAME: u32 = 4096 + 14 + 20 + 8 + 12 + 4;
 const PAYLOAD: f64 = 4096.0;
 const MIB: f64 = 1_048_576.0;
-
-const RED: RedArguments = RedArguments {
-    limit: Bytes(2_000_000),
-    min: Bytes(50_000),
-    max: Bytes(200_000),
-    avpkt: Bytes(1500),
-    burst: 60,
-    bandwidth: Rate(10_000_000),
-    probability: 0.5,
-    ecn: true,
-    harddrop: false,
-    whole_us: false,
-};
 
 /// Assumption: the table says nothing of the bucket; two packets and a half.
 const TBF: TbfParameters = TbfParameters { rate: Rate(100_000_000), burst: Bytes(10_000), limit: None };

@@ -1,8 +1,6 @@
 //! The profile of the HPCC ns-3 simulator.
 
-use arrow_array::RecordBatch;
 use arrow_array::{ArrayRef, Int64Array, UInt32Array, UInt8Array};
-use arrow_pyarrow::ToPyArrow;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -15,7 +13,7 @@ use tailback_sim::compat::simai::Simai;
 use tailback_sim::plan::PlanError;
 use tailback_sim::work::{Finished, LayerRecord};
 
-use crate::{failed, finished, os_error, rows, tables, Progress, Recording};
+use crate::{failed, finished, impossible, os_error, rows, tables, Progress, Recording};
 
 /// ASTRA-sim's system layer with the ranks' traces.
 pub fn astra(plan_json: &str, traces: &[PyBackedBytes]) -> Result<Astra, PlanError> {
@@ -55,7 +53,9 @@ pub struct HpccRecording {
     /// Where, if it has.
     #[pyo3(get)]
     fct_file: Option<PathBuf>,
-    pfc: RecordBatch,
+    /// A row a PFC frame received.
+    #[pyo3(get)]
+    pfc: tables::Arrow,
     /// That simulator's queue-length file.
     #[pyo3(get)]
     qlen: String,
@@ -70,12 +70,6 @@ impl HpccRecording {
     #[getter]
     fn finished(&self) -> Vec<(u32, u64, u64)> {
         in_ns(&self.finished)
-    }
-
-    /// A row a PFC frame received.
-    #[getter]
-    fn pfc<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.pfc.to_pyarrow(py)
     }
 }
 
@@ -92,7 +86,7 @@ impl HpccSimulation {
         let flows = rows::flows(flows.as_deref().unwrap_or_default())?;
         py.detach(|| HpccPlan::with_flows(plan_json, flows).and_then(|plan| hpcc::HpccSimulation::new(&plan)))
             .map(|simulation| HpccSimulation(Some(simulation)))
-            .map_err(|error| PyValueError::new_err(error.to_string()))
+            .map_err(impossible)
     }
 
     /// A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
@@ -109,9 +103,7 @@ impl HpccSimulation {
             let plan = HpccPlan::from_json(plan_json)?;
             hpcc::HpccSimulation::with_work(&plan, Box::new(astra(astra_json, &traces)?))
         };
-        py.detach(make)
-            .map(|simulation| HpccSimulation(Some(simulation)))
-            .map_err(|error| PyValueError::new_err(error.to_string()))
+        py.detach(make).map(|simulation| HpccSimulation(Some(simulation))).map_err(impossible)
     }
 
     /// A run whose messages are sent by SimAI's front end, from a workload.
@@ -123,9 +115,7 @@ impl HpccSimulation {
             let plan = HpccPlan::from_json(plan_json)?;
             hpcc::HpccSimulation::with_work(&plan, Box::new(simai(simai_json)?))
         };
-        py.detach(make)
-            .map(|simulation| HpccSimulation(Some(simulation)))
-            .map_err(|error| PyValueError::new_err(error.to_string()))
+        py.detach(make).map(|simulation| HpccSimulation(Some(simulation))).map_err(impossible)
     }
 
     /// What the first rank has done of a workload's layers, after the first `known`: layer, what of it, when it was

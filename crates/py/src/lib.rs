@@ -17,7 +17,6 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use arrow_array::RecordBatch;
 use arrow_pyarrow::ToPyArrow;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -60,10 +59,20 @@ impl From<tailback_sim::Progress> for Progress {
 #[pyclass(frozen)]
 struct Recording {
     flows: Mutex<tables::FlowBatches>,
-    series: RecordBatch,
-    entities: RecordBatch,
-    signals: RecordBatch,
-    counters: RecordBatch,
+    /// A row a bin, entity and metric.
+    #[pyo3(get)]
+    series: tables::Arrow,
+    /// A row an entity of the series.
+    #[pyo3(get)]
+    entities: tables::Arrow,
+    /// A row a bin in which somebody told somebody to wait.
+    #[pyo3(get)]
+    signals: tables::Arrow,
+    /// A row a counter.
+    #[pyo3(get)]
+    counters: tables::Arrow,
+    /// The run as a whole, as JSON.
+    #[pyo3(get)]
     meta_json: String,
 }
 
@@ -98,36 +107,6 @@ impl Recording {
         let Some([differ, same]) = flows.next_in_two().map_err(failed)? else { return Ok(None) };
         Ok(Some([differ.to_pyarrow(py)?, same.to_pyarrow(py)?]))
     }
-
-    /// A row a bin, entity and metric.
-    #[getter]
-    fn series<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.series.to_pyarrow(py)
-    }
-
-    /// A row an entity of the series.
-    #[getter]
-    fn entities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.entities.to_pyarrow(py)
-    }
-
-    /// A row a bin in which somebody told somebody to wait.
-    #[getter]
-    fn signals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.signals.to_pyarrow(py)
-    }
-
-    /// A row a counter.
-    #[getter]
-    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.counters.to_pyarrow(py)
-    }
-
-    /// The run as a whole, as JSON.
-    #[getter]
-    fn meta_json(&self) -> &str {
-        &self.meta_json
-    }
 }
 
 /// A run under way, and why a controller in Python failed, if one did.
@@ -160,7 +139,7 @@ impl Simulation {
                 let plan = Plan::with_lists(plan_json, messages, graphs)?;
                 tailback_sim::Simulation::with_controls(plan, &controls)
             })
-            .map_err(|error: PlanError| PyValueError::new_err(error.to_string()))?;
+            .map_err(impossible)?;
         let simulation = Simulation(Some(simulation), failure);
         simulation.raise_failure(py)?;
         Ok(simulation)
@@ -180,9 +159,7 @@ impl Simulation {
             let plan = Plan::from_json(plan_json)?;
             tailback_sim::Simulation::with_work(plan, Box::new(hpcc::astra(astra_json, &traces)?))
         };
-        py.detach(make)
-            .map(|simulation| Simulation(Some(simulation), None))
-            .map_err(|error| PyValueError::new_err(error.to_string()))
+        py.detach(make).map(|simulation| Simulation(Some(simulation), None)).map_err(impossible)
     }
 
     /// A run whose messages are sent by SimAI's front end, from a workload.
@@ -194,9 +171,7 @@ impl Simulation {
             let plan = Plan::from_json(plan_json)?;
             tailback_sim::Simulation::with_work(plan, Box::new(hpcc::simai(simai_json)?))
         };
-        py.detach(make)
-            .map(|simulation| Simulation(Some(simulation), None))
-            .map_err(|error| PyValueError::new_err(error.to_string()))
+        py.detach(make).map(|simulation| Simulation(Some(simulation), None)).map_err(impossible)
     }
 
     /// As of `HpccSimulation`.
@@ -315,6 +290,10 @@ pub(crate) fn os_error(error: std::io::Error) -> PyErr {
         }
         None => error.into(),
     }
+}
+
+fn impossible(plan: PlanError) -> PyErr {
+    PyValueError::new_err(plan.to_string())
 }
 
 fn finished() -> PyErr {

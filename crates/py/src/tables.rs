@@ -5,7 +5,9 @@ use arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use arrow_array::{
     ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array, UInt8Array,
 };
+use arrow_pyarrow::ToPyArrow;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
+use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,10 +17,23 @@ use tailback_sim::record::{
 
 use crate::Failure;
 
-pub type Table = Result<RecordBatch, ArrowError>;
+pub type Table = Result<Arrow, ArrowError>;
+
+/// A table, which Python gets as pyarrow's `RecordBatch`.
+pub struct Arrow(pub RecordBatch);
+
+impl<'py> IntoPyObject<'py> for &Arrow {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.to_pyarrow(py)
+    }
+}
 
 pub fn table(columns: Vec<(&str, ArrayRef)>) -> Table {
-    RecordBatch::try_from_iter(columns)
+    RecordBatch::try_from_iter(columns).map(Arrow)
 }
 
 fn strings<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {

@@ -10,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from tailback.files.written import Written
 from tailback.fitting.axes import Axes
 from tailback.fitting.priors import Prior
 from tailback.fitting.units import UNITS
@@ -38,11 +39,7 @@ _LONG = 40
 """A value of more characters, such as a whole list of traffic, is cut off in labels."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Observation(_Part):
+class Observation(Written):
     """A figure of the lab, or a limit that its figure keeps to."""
 
     measure: str | dict[str, Any]
@@ -124,7 +121,7 @@ class Observed(NamedTuple):
         return f"{self.in_words} ± {words_of(self.output.shown, self.tolerance)}"
 
 
-class Fit(_Part):
+class Fit(Written):
     """A fit as it was asked for."""
 
     scenario: str | dict[str, Any]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from tailback import text
+from tailback.files.written import Written
 from tailback.scenario.errors import found
 from tailback.sweeps.design import Value
 from tailback.sweeps.points import Range, as_text, vary_of
@@ -17,11 +18,7 @@ _MOST_VALUES = 20
 """Of a list: so many have nothing to do with each other, and each takes runs of its own."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Free(_Part):
+class Free(Written):
     """A setting that is not known, and its prior: evenly from `low` to `high`, or so in its logarithm."""
 
     low: str | int | float
@@ -76,7 +73,7 @@ class Free(_Part):
         return self.varied.text(float(f"{self.varied.between(share):.4g}"))
 
 
-class Listed(_Part):
+class Listed(Written):
     """A setting that is not known, and is one of a list, each as likely as any other before the fit."""
 
     values: list[Value] = Field(max_length=_MOST_VALUES)

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tailback import library
+from tailback.files.written import Written
 from tailback.measures import MEASURES
 from tailback.recorded.run import Recorded
 from tailback.scenario import Problem, ScenarioError
@@ -21,11 +22,7 @@ from tailback.text import by_unit
 Kind = Literal["given", "calibrated", "predicted"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Given(_Part):
+class Given(Written):
     """A setting that the paper gives: put in, never checked."""
 
     what: str
@@ -33,7 +30,7 @@ class Given(_Part):
     where: str
 
 
-class Assumed(_Part):
+class Assumed(Written):
     """A setting that the paper does not give, and why it is what it is."""
 
     what: str
@@ -69,7 +66,7 @@ class Calibrated(Assumed):
         return self
 
 
-class Run(_Part):
+class Run(Written):
     """A scenario to run with the overrides of `set` for `duration`; or, for a first look, for `quick`.
 
     `quick_set` holds what else a quick run needs, such as starts that all fit into it.
@@ -89,7 +86,7 @@ class Run(_Part):
         return {**self.set, "run.duration": self.duration}
 
 
-class Check(_Part):
+class Check(Written):
     """A measure and its bound; with `relative_to`, the measure divided by the same measure of another run.
 
     `run` names the run that it is measured on, and `kind` what kind of statement it is, where that is not the
@@ -198,7 +195,7 @@ class Check(_Part):
         return f"{value:g}" if self._unit == "index" else by_unit(value, self._unit)
 
 
-class Claim(_Part):
+class Claim(Written):
     """What the paper says, where, on which run, and what would bear it out."""
 
     id: str
@@ -236,14 +233,14 @@ class Claim(_Part):
         return self
 
 
-class Tradeoff(_Part):
+class Tradeoff(Written):
     """A plot of a table: one of its measures over another, a point a variant."""
 
     of: str
     over: str
 
 
-class Sensitivity(_Part):
+class Sensitivity(Written):
     """What a setting decides: a run varied, and measures of each variant.
 
     `kind` says what for: what an *assumption* decides, an *ablation* of what the paper proposes, or a
@@ -316,7 +313,7 @@ class Sensitivity(_Part):
         return self
 
 
-class Experiment(_Part):
+class Experiment(Written):
     """A published experiment."""
 
     title: str

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from tailback.files.written import Written
 from tailback.limits import MAX_SWEEP_RUNS
 from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.errors import one_of
@@ -22,11 +23,7 @@ Scalar = str | int | float | bool | None
 Value = Scalar | list[Any] | dict[str, Any]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Design(_Part):
+class Design(Written):
     """A sweep as it was asked for."""
 
     scenario: str | dict[str, Any]

@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from tailback import text as words
+from tailback.files.written import Written
 from tailback.limits import MAX_SWEEP_RUNS
 from tailback.scenario import Problem, ScenarioError
 from tailback.units import DURATION, FREQUENCY, RATE, SIZE, Quantity, UnitError
@@ -31,13 +32,11 @@ _COMPARED = {
 }
 
 
-class Range(BaseModel):
+class Range(Written):
     """Values from `low` to `high`, both included: quantities of one unit's kind, or numbers.
 
     `steps` of them in a combination; a sample draws between them.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     low: str | int | float
     high: str | int | float
@@ -110,12 +109,10 @@ class Range(BaseModel):
         return kind, low, high
 
 
-class Sample(BaseModel):
+class Sample(Written):
     """So many points, drawn: independently, or as a Latin hypercube, which covers each setting evenly (McKay,
     Beckman, Conover, Technometrics 21, 1979). The same `seed` draws the same points.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     points: int = Field(ge=1, le=100_000)
     method: Literal["latin-hypercube", "random"] = "latin-hypercube"

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from tailback.files.written import Written
 from tailback.scenario import Problem, ScenarioError, load
 from tailback.seeds import parse
 from tailback.sweeps.asked import Asked
@@ -23,11 +24,7 @@ from tailback.sweeps.shown import Shown, shown_of
 _COMPARED = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Workload(_Part):
+class Workload(Written):
     """A scenario, with settings of its own."""
 
     scenario: str | dict[str, Any]
@@ -46,7 +43,7 @@ class Workload(_Part):
         return f"{name or 'scenario'} ({words})" if words else str(name or "scenario")
 
 
-class Objective(_Part):
+class Objective(Written):
     """A measure, and which way it is better."""
 
     measure: str
@@ -75,7 +72,7 @@ class Constraint(NamedTuple):
         return f"{self.shown.label} {self.sign} {self.limit:g}"
 
 
-class TuneDesign(_Part):
+class TuneDesign(Written):
     """A tuning as it was asked for."""
 
     workloads: list[Workload] = Field(min_length=1)

@@ -59,16 +59,12 @@ parameters! {
         /// Least time between two CNPs of the receiver, in us.
         min_time_between_cnps: u32 = 4, in 0..=u32::MAX, source NVIDIA;
         /// Reading: the unit of rpg_byte_reset, in bytes.
-        byte_reset_unit_bytes: u32 = 64, of [1, 64],
-            source UNIT;
+        byte_reset_unit_bytes: u32 = 64, of [1, 64], source UNIT;
         /// Reading: at the highest rate the limiter is released, and the next CNP is a first one again.
-        release_at_max_rate: bool = true,
-            source RELEASE;
+        release_at_max_rate: bool = true, source RELEASE;
         /// Reading: whether min_time_between_cnps holds for each queue pair, for each host that CNPs go to, or for the
         /// port.
-        cnp_interval_per: CnpInterval = CnpInterval::Qp,
-            of CnpInterval::ALL,
-            source INTERVAL;
+        cnp_interval_per: CnpInterval = CnpInterval::Qp, of CnpInterval::ALL, source INTERVAL;
         /// Reading: a packet that waits for its turn leaves earlier when the rate rises meanwhile. If false, its turn
         /// does not move.
         wait_follows_rate: bool = true, source TOKENS;

@@ -67,6 +67,21 @@ pub struct WindowLaw {
 }
 
 impl WindowLaw {
+    /// Of T, eta, the most stages, W_AI and the lowest rate, for windows of a link.
+    pub(super) fn new(
+        (base_rtt, eta, max_stage, additive, min_rate): (RoundTrip, f64, u32, Bytes, Rate),
+        link: Link,
+    ) -> WindowLaw {
+        WindowLaw {
+            base_rtt_ps: base_rtt.0 .0 as f64,
+            eta,
+            max_stage,
+            additive_bytes: additive.0 as f64,
+            min_rate: min_rate.bps(),
+            line_rate: link.rate.bps(),
+        }
+    }
+
     fn window_at(&self, rate: f64) -> f64 {
         rate * self.base_rtt_ps / 8e12
     }
@@ -155,16 +170,10 @@ impl Controller for Hpcc {
 
     fn law(parameters: &HpccParameters, link: Link) -> Result<HpccLaw, Refused> {
         Refused::above_link(parameters.min_rate, "min_rate", link.rate)?;
-        let p = OnLink::new(*parameters, link)?;
-        let windows = WindowLaw {
-            base_rtt_ps: p.base_rtt.0 .0 as f64,
-            eta: p.eta,
-            max_stage: p.max_stage,
-            additive_bytes: p.additive.0 as f64,
-            min_rate: p.min_rate.bps(),
-            line_rate: p.line_rate,
-        };
-        Ok(HpccLaw { windows, telemetry_bytes: p.telemetry.0 as u32, link_rate: link.rate })
+        let HpccParameters { base_rtt, eta, max_stage, additive, min_rate, telemetry } =
+            OnLink::new(*parameters, link)?.parameters;
+        let windows = WindowLaw::new((base_rtt, eta, max_stage, additive, min_rate), link);
+        Ok(HpccLaw { windows, telemetry_bytes: telemetry.0 as u32, link_rate: link.rate })
     }
 
     fn telemetry_bytes(law: &HpccLaw) -> u32 {

@@ -169,16 +169,10 @@ impl Controller for Pint {
 
     fn law(parameters: &PintParameters, link: Link) -> Result<PintLaw, Refused> {
         Refused::above_link(parameters.min_rate, "min_rate", link.rate)?;
-        let p = OnLink::new(*parameters, link)?;
-        let windows = WindowLaw {
-            base_rtt_ps: p.base_rtt.0 .0 as f64,
-            eta: p.eta,
-            max_stage: p.max_stage,
-            additive_bytes: p.additive.0 as f64,
-            min_rate: p.min_rate.bps(),
-            line_rate: p.line_rate,
-        };
-        Ok(PintLaw { windows, digests: Digests::new(parameters)?, telemetry_bytes: p.telemetry.0 as u32 })
+        let PintParameters { base_rtt, eta, max_stage, additive, min_rate, telemetry, .. } =
+            OnLink::new(*parameters, link)?.parameters;
+        let windows = WindowLaw::new((base_rtt, eta, max_stage, additive, min_rate), link);
+        Ok(PintLaw { windows, digests: Digests::new(parameters)?, telemetry_bytes: telemetry.0 as u32 })
     }
 
     fn telemetry_bytes(law: &PintLaw) -> u32 {

@@ -90,13 +90,39 @@ impl DropReason {
     }
 }
 
-/// Packets and bytes dropped for one reason at one queue.
-#[derive(Clone, Copy, Debug, Default)]
+/// Packets, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub packets: u64,
     pub bytes: u64,
 }
 
+impl Tally {
+    /// One more.
+    #[inline]
+    pub fn count(&mut self, bytes: u32) {
+        *self += Tally { packets: 1, bytes: bytes.into() };
+    }
+}
+
+impl std::ops::AddAssign for Tally {
+    #[inline]
+    fn add_assign(&mut self, other: Tally) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+impl std::iter::Sum for Tally {
+    fn sum<I: Iterator<Item = Tally>>(tallies: I) -> Tally {
+        tallies.fold(Tally::default(), |mut sum, one| {
+            sum += one;
+            sum
+        })
+    }
+}
+
+/// What a queue dropped, by reason.
 pub(crate) type Drops = [Tally; DropReason::ALL.len()];
 
 /// Drops by lane, of those lanes that dropped anything: of very many ports most never do.

@@ -214,9 +214,7 @@ impl Fabric {
     /// Notes that a packet, or what it carries, is dropped.
     pub(super) fn count_drop(&mut self, port: usize, index: u32, reason: DropReason) {
         let Packet { kind, class, .. } = self.packets[index];
-        let tally = &mut self.drops[lane(port, class)][reason as usize];
-        tally.packets += 1;
-        tally.bytes += self.packets[index].frame_bytes() as u64;
+        self.drops[lane(port, class)][reason as usize].count(self.packets[index].frame_bytes());
         self.dropped[(port, class)][reason.is_ingress() as usize] += 1;
         if kind.is_data() {
             self.data.dropped += 1;

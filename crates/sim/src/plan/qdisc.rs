@@ -106,22 +106,14 @@ impl QdiscPlan {
 }
 
 #[cfg(test)]
+#[path = "../../../proto/tests/red_arguments/mod.rs"]
+mod red_arguments;
+
+#[cfg(test)]
 mod tests {
+    use super::red_arguments::RED;
     use super::*;
     use tailback_proto::units::{Bytes, Rate};
-
-    const RED: RedArguments = RedArguments {
-        limit: Bytes(2_000_000),
-        min: Bytes(50_000),
-        max: Bytes(200_000),
-        avpkt: Bytes(1500),
-        burst: 60,
-        bandwidth: Rate(10_000_000),
-        probability: 0.5,
-        ecn: true,
-        harddrop: false,
-        whole_us: false,
-    };
 
     const TBF: TbfParameters = TbfParameters { rate: Rate(100_000_000), burst: Bytes(10_000), limit: None };
 

@@ -25,8 +25,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         if class == 0 {
             on_link = [Tally::default(); CLASSES];
             for packet in world.fabric.ports[port].in_flight.iter(&world.fabric.packets) {
-                on_link[packet.class as usize].packets += 1;
-                on_link[packet.class as usize].bytes += packet.frame_bytes() as u64;
+                on_link[packet.class as usize].count(packet.frame_bytes());
                 in_flight += packet.kind.is_data() as u64;
             }
         }
@@ -55,10 +54,12 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
             errors.push((name(), format!("counts {} B but holds {bytes} B", queue.bytes)));
         }
         let drops = world.fabric.drops.get(at);
-        let dropped = |counts: fn(DropReason) -> bool| drops.map_or((0, 0), |drops| sum_of(drops, counts));
-        let emptied = dropped(DropReason::was_queued);
-        let out = (queue.tx_packets + packets + emptied.0, queue.tx_bytes + bytes + emptied.1);
-        if (queue.rx_packets, queue.rx_bytes) != out {
+        let dropped =
+            |counts: fn(DropReason) -> bool| drops.map_or_else(Tally::default, |drops| sum_of(drops, counts));
+        let gone = Tally { packets: queue.tx_packets, bytes: queue.tx_bytes };
+        let left = Tally { packets, bytes };
+        let out: Tally = [gone, left, dropped(DropReason::was_queued)].into_iter().sum();
+        if (Tally { packets: queue.rx_packets, bytes: queue.rx_bytes }) != out {
             errors.push((
                 name(),
                 format!(
@@ -70,15 +71,15 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         // What a port sent arrived at its peer, is on the link, or was lost there; perhaps in another class.
         let lost = dropped(DropReason::was_on_link);
         let arrived = &world.fabric.groups[(world.fabric.ports[port].peer as usize, class)];
-        sent.packets += queue.tx_packets;
-        sent.bytes += queue.tx_bytes;
-        there.packets += arrived.rx_packets + on_link.packets + lost.0;
-        there.bytes += arrived.rx_bytes + on_link.bytes + lost.1;
+        sent += gone;
+        for part in [Tally { packets: arrived.rx_packets, bytes: arrived.rx_bytes }, *on_link, lost] {
+            there += part;
+        }
         if world.fabric.ports[port].flags & RECLASSIFIES != 0 && (class as usize) + 1 < CLASSES {
             continue;
         }
         let (sent, there) = (std::mem::take(&mut sent), std::mem::take(&mut there));
-        if (sent.packets, sent.bytes) != (there.packets, there.bytes) {
+        if sent != there {
             errors.push((
                 name(),
                 format!(
@@ -103,22 +104,22 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     for (index, switch) in world.fabric.switches.iter().enumerate() {
         let own = world.fabric.ports_of(index);
         let mut headroom = [0u64; 2];
-        let (mut came, mut went) = ((0, 0), (0, 0));
+        let (mut came, mut went) = (Tally::default(), Tally::default());
         for at in lane(own.start, 0)..lane(own.end, 0) {
             let class = port_and_class(at).1;
             if !used[class as usize] {
                 continue;
             }
             headroom[switch.pool(class)] += world.fabric.groups[at].headroom as u64;
-            came = (came.0 + world.fabric.groups[at].rx_packets, came.1 + world.fabric.groups[at].rx_bytes);
-            went = (went.0 + world.fabric.queues[at].rx_packets, went.1 + world.fabric.queues[at].rx_bytes);
+            let (group, queue) = (&world.fabric.groups[at], &world.fabric.queues[at]);
+            came += Tally { packets: group.rx_packets, bytes: group.rx_bytes };
+            went += Tally { packets: queue.rx_packets, bytes: queue.rx_bytes };
             if let Some(drops) = world.fabric.drops.get(at) {
-                let dropped = sum_of(drops, |reason| !reason.was_on_link() && !reason.was_queued());
-                went = (went.0 + dropped.0, went.1 + dropped.1);
+                went += sum_of(drops, |reason| !reason.was_on_link() && !reason.was_queued());
                 // Whose payload was dropped went on, too.
-                let trimmed = sum_of(drops, |reason| reason == DropReason::Trimmed).0;
+                let trimmed = sum_of(drops, |reason| reason == DropReason::Trimmed).packets;
                 let cut_to = switch.cold.trimming.as_ref().map_or(0, |trimming| trimming.size.0);
-                came = (came.0 + trimmed, came.1 + trimmed * cut_to);
+                came += Tally { packets: trimmed, bytes: trimmed * cut_to };
             }
         }
         if came != went {
@@ -126,7 +127,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
                 format!("switch {index}"),
                 format!(
                     "got {} packets of {} B and queued or dropped {} of {} B",
-                    came.0, came.1, went.0, went.1
+                    came.packets, came.bytes, went.packets, went.bytes
                 ),
             ));
         }
@@ -199,9 +200,8 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
 }
 
 /// Packets and bytes dropped for some of the reasons.
-fn sum_of(drops: &Drops, counts: fn(DropReason) -> bool) -> (u64, u64) {
-    let tallies = drops.iter().zip(DropReason::ALL).filter(|&(_, reason)| counts(reason));
-    tallies.fold((0, 0), |sum, (tally, _)| (sum.0 + tally.packets, sum.1 + tally.bytes))
+fn sum_of(drops: &Drops, counts: fn(DropReason) -> bool) -> Tally {
+    drops.iter().zip(DropReason::ALL).filter(|&(_, reason)| counts(reason)).map(|(tally, _)| *tally).sum()
 }
 
 #[cfg(test)]
@@ -249,8 +249,7 @@ mod tests {
         type Cook<'a> = &'a dyn Fn(&mut World);
         cooked(|world| assert_eq!(world.fabric.links[3].name, "sw0:h0"));
         let drop = |world: &mut World, at: usize, reason: DropReason, packets: u64, bytes: u64| {
-            let tally = &mut world.fabric.drops[at][reason as usize];
-            (tally.packets, tally.bytes) = (tally.packets + packets, tally.bytes + bytes);
+            world.fabric.drops[at][reason as usize] += Tally { packets, bytes };
         };
         let cooks: &[(&str, Cook)] = &[
             ("sw0:h2/tc3", &|w| w.fabric.queues[AT].rx_packets += 1),

@@ -7,7 +7,8 @@ use super::quantity::{counters, quantities, Table};
 use super::recording::{Counter, Pings, Queue, Sender, Teardown, Veth, VethEnd};
 use super::signals::Signal;
 use crate::cores::Purpose;
-use crate::linux::veth::End;
+use crate::fabric::drops::Tally;
+use crate::linux::veth::{Counted, Dropped, End};
 use crate::plan::{Plan, VethNetworkPlan};
 use crate::world::World;
 
@@ -49,8 +50,8 @@ quantities! {
         "bql_limit": Now, "bytes", "limit of the byte queue limits" = bin.world.linux.veths.ends[end].queue.limit() as f64;
         "bql_inflight": Now, "bytes", "charged and not yet completed" = bin.world.linux.veths.ends[end].queue.in_flight() as f64;
         "dropped": Count [Drop], "packets", "packets that found it full" = {
-            let tally = &bin.world.linux.veths.ends[end].tally;
-            tally.ring_drops + tally.frame_drops
+            let counted = &bin.world.linux.veths.ends[end].counted;
+            counted.dropped(Dropped::ByRing) + counted.dropped(Dropped::Frame)
         };
     }
 }
@@ -58,7 +59,8 @@ quantities! {
 quantities! {
     /// What its qdisc dropped.
     QDISC_DROPS of ["veth-qdisc"], |bin, end| {
-        "dropped": Count [Drop], "packets", "packets that it dropped" = bin.world.linux.veths.ends[end].tally.qdisc_drops;
+        "dropped": Count [Drop], "packets", "packets that it dropped"
+            = bin.world.linux.veths.ends[end].counted.dropped(Dropped::ByQdisc);
     }
 }
 
@@ -81,13 +83,13 @@ quantities! {
 counters! {
     /// Of an end: of its transmit queue, and of the peer that polls its ring.
     END_COUNTS of ["veth end"], |end: End, _| {
-        "offered_packets": "packets", "packets that came to it" = end.tally.offered;
-        "delivered_packets": "packets", "packets that reached the peer's stack or program" = end.tally.delivered;
-        "qdisc_drops": "packets", "packets that its qdisc dropped" = end.tally.qdisc_drops;
-        "tx_dropped": "packets", "packets of the stack that found the ring full" = end.tally.ring_drops;
-        "xdp_tx_dropped": "packets", "XDP frames that found the ring full" = end.tally.frame_drops;
-        "napi_polls": "polls", "polls of the peer's NAPI instance" = end.tally.polls;
-        "napi_polls_of_64": "polls", "of these, those that took 64 packets, all they may" = end.tally.full_polls;
+        "offered_packets": "packets", "packets that came to it" = end.counted.offered.packets;
+        "delivered_packets": "packets", "packets that reached the peer's stack or program" = end.counted.delivered.packets;
+        "qdisc_drops": "packets", "packets that its qdisc dropped" = end.counted.dropped(Dropped::ByQdisc);
+        "tx_dropped": "packets", "packets of the stack that found the ring full" = end.counted.dropped(Dropped::ByRing);
+        "xdp_tx_dropped": "packets", "XDP frames that found the ring full" = end.counted.dropped(Dropped::Frame);
+        "napi_polls": "polls", "polls of the peer's NAPI instance" = end.counted.polls;
+        "napi_polls_of_64": "polls", "of these, those that took 64 packets, all they may" = end.counted.full_polls;
         "drv_xoff": "stops", "how often the ring was full and stopped the queue" = end.queue.drv_stops;
         "stack_xoff": "stops", "how often byte queue limits stopped the queue" = end.queue.stack_stops;
         "tx_timeout": "timeouts", "how often the transmit watchdog found the queue stopped for too long" = end.queue.timeouts;
@@ -257,7 +259,7 @@ pub(super) fn counters(plan: &Plan, world: &World, rows: &mut Vec<Counter>) {
 pub(super) fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
     let Some(network) = &plan.veth else { return Vec::new() };
     let ends = &world.linux.veths.ends;
-    let rows = (0..ends.len()).filter(|&end| ends[end].tally.offered > 0).flat_map(|end| {
+    let rows = (0..ends.len()).filter(|&end| ends[end].counted.offered.packets > 0).flat_map(|end| {
         ROWS.into_iter().enumerate().map(move |(order, row)| Queue {
             queue: row_name(network, world, end, row),
             kind: row.kind(),
@@ -284,21 +286,23 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) 
     let veths = &world.linux.veths;
     let mut checked = 0;
     for (end, e) in veths.ends.iter().enumerate() {
-        let t = &e.tally;
-        checked += (t.offered > 0) as u64;
+        let Counted { offered, delivered, dropped, .. } = e.counted;
+        checked += (offered.packets > 0) as u64;
         let (held, held_bytes) = veths.held(end);
         let ring_bytes = veths.bytes_of(e.queue.packets());
         let waiting = (e.qdisc.qlen() as u64, e.qdisc.backlog_bytes());
-        let dropped = t.qdisc_drops + t.ring_drops + t.frame_drops;
-        let out = t.delivered + dropped + waiting.0 + e.queue.len() as u64 + held;
-        let out_bytes = t.delivered_bytes + t.dropped_bytes + waiting.1 + ring_bytes + held_bytes;
+        let left = Tally {
+            packets: waiting.0 + e.queue.len() as u64 + held,
+            bytes: waiting.1 + ring_bytes + held_bytes,
+        };
+        let out: Tally = dropped.into_iter().chain([delivered, left]).sum();
         let name = || end_name(network, world, end);
-        if (t.offered, t.offered_bytes) != (out, out_bytes) {
+        if offered != out {
             errors.push((
                 name(),
                 format!(
-                    "got {} packets of {} B; {out} of {out_bytes} B were delivered, dropped or are left",
-                    t.offered, t.offered_bytes
+                    "got {} packets of {} B; {} of {} B were delivered, dropped or are left",
+                    offered.packets, offered.bytes, out.packets, out.bytes
                 ),
             ));
         }

@@ -1,5 +1,8 @@
 //! Plans of hosts around a Linux bridge.
 
+#[path = "../../../proto/tests/red_arguments/mod.rs"]
+mod red_arguments;
+
 use super::*;
 use tailback_proto::units::{Bytes, Rate, Time};
 
@@ -63,15 +66,5 @@ pub fn at(recording: &Recording, port: &str, counter: &str) -> u64 {
 }
 
 /// RED as it was at the bridge of the published experiment.
-pub const RED: RedArguments = RedArguments {
-    limit: Bytes(2_000_000),
-    min: Bytes(50_000),
-    max: Bytes(200_000),
-    avpkt: Bytes(1500),
-    burst: 66,
-    bandwidth: Rate(25_000_000_000),
-    probability: 0.5,
-    ecn: true,
-    harddrop: false,
-    whole_us: false,
-};
+pub const RED: RedArguments =
+    RedArguments { burst: 66, bandwidth: Rate(25_000_000_000), ..red_arguments::RED };

@@ -25,6 +25,7 @@ use tailback_proto::flow_control::veth_queue::{Charge, OnFull, VethParameters, V
 use tailback_proto::units::Time;
 
 use crate::engine::Stream;
+use crate::fabric::drops::Tally;
 use crate::gauge::Came;
 use crate::gauge::Gauge;
 use crate::plan::VethPlan;
@@ -149,22 +150,32 @@ pub(crate) struct Poll {
     goes_on: bool,
 }
 
+/// Who freed a packet: the qdisc; the device, whose ring was full, of the stack's packets and of XDP frames.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dropped {
+    ByQdisc,
+    ByRing,
+    Frame,
+}
+
 /// What an end counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
-    /// Packets given to the end, and those that came out at the peer's stack.
-    pub offered: u64,
-    pub delivered: u64,
-    /// Freed by the qdisc; freed because the ring was full: packets of the stack, and XDP frames.
-    pub qdisc_drops: u64,
-    pub ring_drops: u64,
-    pub frame_drops: u64,
-    pub offered_bytes: u64,
-    pub delivered_bytes: u64,
-    pub dropped_bytes: u64,
+pub(crate) struct Counted {
+    /// Given to the end, and come out at the peer's stack.
+    pub offered: Tally,
+    pub delivered: Tally,
+    /// By [`Dropped`].
+    pub dropped: [Tally; 3],
     /// Polls, and those that used up their weight.
     pub polls: u64,
     pub full_polls: u64,
+}
+
+impl Counted {
+    /// Packets that were freed.
+    pub fn dropped(&self, by: Dropped) -> u64 {
+        self.dropped[by as usize].packets
+    }
 }
 
 /// An end of a veth pair: its qdisc, its ring, and the peer's NAPI that polls it. Its peer is the index with the last bit
@@ -197,7 +208,7 @@ pub(crate) struct End {
     pub waiting: Occupancy,
     pub in_ring: Occupancy,
     pub in_list: Occupancy,
-    pub tally: Tally,
+    pub counted: Counted,
 }
 
 impl End {
@@ -238,7 +249,7 @@ impl End {
             waiting: Occupancy::default(),
             in_ring: Occupancy::default(),
             in_list: Occupancy::default(),
-            tally: Tally::default(),
+            counted: Counted::default(),
         }
     }
 }

@@ -134,8 +134,8 @@ impl Linux {
         let used = std::mem::take(&mut e.poll.used);
         e.poll.last = false;
         let more = used == NAPI_WEIGHT || !e.queue.is_empty();
-        e.tally.polls += 1;
-        e.tally.full_polls += (used == NAPI_WEIGHT) as u64;
+        e.counted.polls += 1;
+        e.counted.full_polls += (used == NAPI_WEIGHT) as u64;
         e.poll.scheduled = more;
         let completed = std::mem::take(&mut e.poll.goes_on);
         if e.queue.poll_ends(now) || completed {
@@ -153,8 +153,7 @@ impl Linux {
         let e = &mut veths.ends[end as usize];
         e.in_list.add(now, -1, -(bytes as i64));
         e.in_list.left(now, bytes, came);
-        e.tally.delivered += 1;
-        e.tally.delivered_bytes += bytes as u64;
+        e.counted.delivered.count(bytes);
         let receiver = veths.ends[end as usize ^ 1].namespace as usize;
         let namespace = &mut veths.namespaces[receiver];
         match kind {

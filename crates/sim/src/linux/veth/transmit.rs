@@ -5,7 +5,7 @@ use tailback_proto::aqm::skb::{Enqueue, Skb};
 use tailback_proto::flow_control::veth_queue::Transmit;
 use tailback_proto::units::Time;
 
-use super::{Datagram, Kind, NONE};
+use super::{Datagram, Dropped, Kind, NONE};
 use crate::cores::Purpose;
 use crate::engine::splitmix64;
 use crate::event::Event;
@@ -50,8 +50,7 @@ impl Linux {
         skb.packet = self.veths.packets.add(packet);
         let now = fabric.run.now;
         let e = &mut self.veths.ends[end as usize];
-        e.tally.offered += 1;
-        e.tally.offered_bytes += bytes as u64;
+        e.counted.offered.count(bytes);
         if e.qdisc.is_noqueue() {
             self.veth_xmit(fabric, core, end, skb);
             return;
@@ -59,8 +58,7 @@ impl Linux {
         let mut drops = std::mem::take(&mut self.veths.drops);
         let random = &mut e.random;
         if let Enqueue::Dropped(_) = e.qdisc.enqueue(skb, now, || random.next_u32(), &mut drops) {
-            e.tally.qdisc_drops += 1;
-            self.veth_drop(fabric, end, skb.packet);
+            self.veth_drop(fabric, end, skb.packet, Dropped::ByQdisc);
         }
         self.veths.drops = drops;
         self.veth_free_drops(fabric, end);
@@ -136,8 +134,7 @@ impl Linux {
                 true
             }
             Transmit::Freed => {
-                e.tally.ring_drops += 1;
-                self.veth_drop(fabric, end, skb.packet);
+                self.veth_drop(fabric, end, skb.packet, Dropped::ByRing);
                 true
             }
             Transmit::Busy => {
@@ -165,14 +162,12 @@ impl Linux {
             let packet = Datagram { kind, sequence: 0, bytes, charged: 0, next_free: NONE, came };
             let index = self.veths.packets.add(packet);
             let e = &mut self.veths.ends[end as usize];
-            e.tally.offered += 1;
-            e.tally.offered_bytes += bytes as u64;
+            e.counted.offered.count(bytes);
             if e.queue.transmit_frame(index) {
                 e.in_ring.add(now, 1, bytes as i64);
                 self.veths.hops += 1;
             } else {
-                e.tally.frame_drops += 1;
-                self.veth_drop(fabric, end, index);
+                self.veth_drop(fabric, end, index, Dropped::Frame);
             }
         }
         self.veth_schedule_poll(fabric, core, end);
@@ -216,16 +211,15 @@ impl Linux {
     fn veth_free_drops(&mut self, fabric: &mut Fabric, end: u32) {
         while let Some((skb, _)) = self.veths.drops.pop() {
             let e = &mut self.veths.ends[end as usize];
-            e.tally.qdisc_drops += 1;
             e.waiting.left(fabric.run.now, skb.bytes, Came::at(skb.enqueued));
-            self.veth_drop(fabric, end, skb.packet);
+            self.veth_drop(fabric, end, skb.packet, Dropped::ByQdisc);
         }
     }
 
     /// A packet is freed, and its sender may continue.
-    fn veth_drop(&mut self, fabric: &mut Fabric, end: u32, packet: u32) {
+    fn veth_drop(&mut self, fabric: &mut Fabric, end: u32, packet: u32, by: Dropped) {
         let Datagram { kind, bytes, .. } = self.veths.packets.packets[packet as usize];
-        self.veths.ends[end as usize].tally.dropped_bytes += bytes as u64;
+        self.veths.ends[end as usize].counted.dropped[by as usize].count(bytes);
         self.veth_orphan(fabric, packet);
         match kind {
             Kind::Datagram(flood) => self.veths.floods[flood as usize].dropped += 1,
