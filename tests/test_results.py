@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 from synthetic import incast, plan, result_of
 from tailback import scenario
+from tailback.findings import findings
 from tailback.results import Result
 from tailback.run_folder import FILES as COMMON_FILES
 from tailback.run_folder import write_report
@@ -136,6 +137,11 @@ def test_the_closing_table_has_the_findings() -> None:
     for what in ("Throughput", "Fairness", "Drops", "Pauses", "ECN marks", "Standing queue", "Speed"):
         assert what in words
     assert "Partial" not in words
+
+
+def test_one_sender_is_not_slower_than_itself() -> None:
+    [found] = [one for one in findings(small(senders=1)) if one.what == "Fairness"]
+    assert found.words.startswith("Jain's index over 1 sender. h0 got ")
 
 
 def test_faults_are_named_first() -> None:

@@ -188,11 +188,15 @@ def _fairness(summary: dict[str, Any]) -> Finding:
     if fairness["jain"] is None:
         return Finding("Fairness", text.MISSING, "No sender delivered anything.", "warning")
     slowest, fastest = fairness["slowest"], fairness["fastest"]
-    words = (
-        f"Jain's index over {fairness['senders']} senders. The slowest, {slowest['host']}, got "
-        f"{text.rate(slowest['bps'])}; the fastest, {fastest['host']}, {text.rate(fastest['bps'])} "
-        f"(min/max {fairness['min_max_ratio']:.2f})."
-    )
+    words = f"Jain's index over {text.plural(fairness['senders'], 'sender')}. "
+    if slowest["bps"] == fastest["bps"]:
+        which = f"{slowest['host']} got" if fairness["senders"] == 1 else "Each got"
+        words += f"{which} {text.rate(slowest['bps'])}."
+    else:
+        words += (
+            f"The slowest, {slowest['host']}, got {text.rate(slowest['bps'])}; the fastest, "
+            f"{fastest['host']}, {text.rate(fastest['bps'])} (min/max {fairness['min_max_ratio']:.2f})."
+        )
     return Finding("Fairness", f"{fairness['jain']:.3f}", words)
 
 
