@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 from synthetic import incast, plan, result_of
 from tailback import scenario
-from tailback.findings import findings
 from tailback.results import Result
 from tailback.run_folder import FILES as COMMON_FILES
 from tailback.run_folder import write_report
@@ -139,9 +138,13 @@ def test_the_closing_table_has_the_findings() -> None:
     assert "Partial" not in words
 
 
-def test_one_sender_is_not_slower_than_itself() -> None:
-    [found] = [one for one in findings(small(senders=1)) if one.what == "Fairness"]
-    assert found.words.startswith("Jain's index over 1 sender. h0 got ")
+def test_of_equal_senders_none_is_the_slowest(monkeypatch: pytest.MonkeyPatch) -> None:
+    equal = {"jain": 1.0, "senders": 4, "min_max_ratio": 1.0} | {
+        which: {"host": "h0", "bps": 1e9} for which in ("slowest", "fastest")
+    }
+    summary = small().summary | {"fairness": equal}
+    monkeypatch.setattr("tailback.findings.summarise", lambda _result: summary)
+    assert "Jain's index over 4 senders. Each got 1 Gbit/s." in printed(small())
 
 
 def test_faults_are_named_first() -> None:

@@ -190,8 +190,7 @@ def _fairness(summary: dict[str, Any]) -> Finding:
     slowest, fastest = fairness["slowest"], fairness["fastest"]
     words = f"Jain's index over {text.plural(fairness['senders'], 'sender')}. "
     if slowest["bps"] == fastest["bps"]:
-        which = f"{slowest['host']} got" if fairness["senders"] == 1 else "Each got"
-        words += f"{which} {text.rate(slowest['bps'])}."
+        words += f"Each got {text.rate(slowest['bps'])}."
     else:
         words += (
             f"The slowest, {slowest['host']}, got {text.rate(slowest['bps'])}; the fastest, "
