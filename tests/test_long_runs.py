@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import tailback
 from tailback.astra.inputs import AstraOptions
+from tailback.explain import ways
+from tailback.explain.ways import Ways
 from tailback.files.outputs import Outputs
 
 from tests import astra_files as astra
@@ -146,3 +148,15 @@ def test_outputs_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
         assert dict(pickle.loads(pickle.dumps(outputs))) == dict(outputs)
         del outputs["more"]
         assert len(outputs) == 2
+
+
+def test_explain_looks_at_some_flows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = tailback.run_astra(_ring(tmp_path / "in", 2_000))
+    pairs, number = Ways(result).ends
+    monkeypatch.setattr(ways, "_AT_ONCE", 7)
+    again, numbers = Ways(result).ends
+    assert again == pairs
+    assert numbers.tolist() == number.tolist()
+    rows = result.flows.select(["src", "dst"]).to_pylist()
+    assert [pairs[at] for at in number.tolist()] == [(row["src"], row["dst"]) for row in rows]
+    assert pairs == list(dict.fromkeys((row["src"], row["dst"]) for row in rows))

@@ -62,9 +62,9 @@ class Senders:
         size = flows.column("message_bytes").take(counts).to_numpy().astype(np.float64)
         sizes = np.bincount(number[counts], size, len(pairs))
         took = np.bincount(number[counts], self._took_ps[counts] / 1e12 * size, len(pairs))
-        endless = set(number[began & ~single].tolist())
+        endless = set(np.unique(number[began & ~single]).tolist())
         most = KEEPS_UP * self.seen.work.done_s
-        keeping = set(number[counts][(took < most * sizes)[number[counts]]].tolist())
+        keeping = set(np.unique(number[counts][(took < most * sizes)[number[counts]]]).tolist())
         return {pairs[one] for one in keeping - endless}
 
     @cached_property

@@ -21,8 +21,10 @@ MOST_PAIRS = 400
 """Pairs of hosts that paths are looked at for, drawn by their bytes where there are more: enough to tell
 where traffic stands."""
 
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Numbers = np.ndarray[Any, np.dtype[np.int32]]
 """An array of whole numbers."""
+_AT_ONCE = 1 << 17
+"""Flows that are looked at together."""
 Port = tuple[str, str]
 """A node and the peer that its port leads to."""
 
@@ -72,15 +74,21 @@ class Ways:
     @cached_property
     def ends(self) -> tuple[list[tuple[str, str]], Numbers]:
         """The pairs of hosts, in the order of their first flows, and by flow the number of its pair."""
-        columns = [self.flows.column(name).combine_chunks().dictionary_encode() for name in ("src", "dst")]
-        sources, receivers = ([str(name) for name in column.dictionary.to_pylist()] for column in columns)
-        src, dst = (column.indices.to_numpy().astype(np.int64) for column in columns)
-        _, first, number = np.unique(src * len(receivers) + dst, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        pairs = [(sources[src[at]], receivers[dst[at]]) for at in first[order].tolist()]
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        return pairs, place[number.reshape(-1)]
+        # There may be ten million flows, so some are looked at at a time.
+        numbers: dict[tuple[str, str], int] = {}
+        number, at = np.empty(self.flows.num_rows, dtype=np.int32), 0
+        for batch in self.flows.select(["src", "dst"]).to_batches(_AT_ONCE):
+            columns = [batch.column(end).dictionary_encode() for end in (0, 1)]
+            sources, receivers = ([str(name) for name in column.dictionary.to_pylist()] for column in columns)
+            src, dst = (column.indices.to_numpy().astype(np.int64) for column in columns)
+            _, first, of_row = np.unique(src * len(receivers) + dst, return_index=True, return_inverse=True)
+            place = np.empty(len(first), dtype=np.int32)
+            for pair in np.argsort(first).tolist():
+                ends = sources[src[first[pair]]], receivers[dst[first[pair]]]
+                place[pair] = numbers.setdefault(ends, len(numbers))
+            number[at : at + len(src)] = place[of_row.reshape(-1)]
+            at += len(src)
+        return list(numbers), number
 
     @cached_property
     def shares(self) -> dict[tuple[str, str], float]:
