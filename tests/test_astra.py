@@ -268,9 +268,11 @@ def test_nothing_that_is_asked_for_is_left_out_silently(tmp_path: Path) -> None:
     inputs = load_inputs(write(tmp_path, [OK] * 4, (2, 2), {"1": [0, 1]}, **lists, **more))
     said = [one.partition("warning: ")[2] for one in inputs.warnings if "system.json" in one]
     assert said == [
-        "local-mem-bw is not given: as there, a reduction never ends",
-        "reduce-scatter-implementation has 1 of 2 dimensions: as there, its collectives leave out the others",
-        "all-reduce-implementation has more than one algorithm: as there, a group of some ranks takes a ring",
+        "local-mem-bw is not given: reductions never end, as in ASTRA-sim",
+        "reduce-scatter-implementation has 1 of 2 dimensions: its collectives leave out the others, "
+        "as in ASTRA-sim",
+        "all-reduce-implementation has more than one algorithm: groups of some ranks take a ring, "
+        "as in ASTRA-sim",
     ]
     told = AstraSetup.of(inputs).not_honoured
     assert {"endpoint-dealy", "L", "trace-enabled"} <= set(told)

@@ -194,11 +194,14 @@ def test_warnings_of_a_plan(tmp_path: Path) -> None:
     assert told(CONFIG + "HAS_WIN 1 CC_MODE 3") == []
     (divided,) = told(CONFIG + "CC_MODE 3")
     assert divided == (
-        "config.txt:13: warning: CC_MODE 3 divides by the window, and HAS_WIN 0 has none; what comes of "
-        "it there depends on the processor"
+        "config.txt:13: warning: CC_MODE 3 divides by the window, and HAS_WIN 0 has none: the result "
+        "depends on the processor in that simulator"
     )
     (none,) = told(CONFIG + "CC_MODE 2")
-    assert none == "config.txt:18: warning: CC_MODE 2 is no congestion control there: hosts send at line rate"
+    assert none == (
+        "config.txt:18: warning: CC_MODE 2 is no congestion control in that simulator: "
+        "hosts send at line rate"
+    )
     assert told(CONFIG + "CC_MODE 0") == []
     write(
         tmp_path,
@@ -208,7 +211,7 @@ def test_warnings_of_a_plan(tmp_path: Path) -> None:
     (unknown,) = warnings(load_inputs(tmp_path / "config.txt"))
     assert unknown.replace(f"{tmp_path}/", "") == (
         "config.txt: warning: HPCC's telemetry has no code for links of 40000000000 bit/s: "
-        "as there, they count as 25 Gbit/s"
+        "as in that simulator, they count as 25 Gbit/s"
     )
     write(tmp_path, topology=TOPOLOGY.replace("1us", "1ms"))
     (short,) = warnings(load_inputs(tmp_path / "config.txt"))

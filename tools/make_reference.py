@@ -379,9 +379,9 @@ HPCC_TOP = """# Keys of config.txt
 How `tailback hpcc` treats each key of the HPCC simulator's `config.txt`, see
 [the drop-in](../hpcc.md). The page is made from the table that reads the file.
 
-- *as there*: the key works as in that simulator.
+- *the same*: the key works as in that simulator.
 - *not honoured*: the key has an effect in that simulator, but not here. A run lists such keys in its input.
-- *none there either*: that simulator also reads the key and ignores it.
+- *no effect*: that simulator also reads the key and ignores it.
 
 Defaults are that simulator's. A key that *must be given* has no usable default there; of the keys of
 controllers, only those of the chosen one must be given.

@@ -71,11 +71,11 @@ class AstraInputs:
         file = named(self.options.system)
         undefined = [key for key in UNDEFINED if key.replace("-", "_") not in given]
         said = [
-            f"{key} is not given, which leaves it undefined there: taken as {UNDEFINED[key]}"
+            f"{key} is not given, which ASTRA-sim leaves undefined: taken as {UNDEFINED[key]}"
             for key in undefined
         ]
         if not self.system.local_mem_bw and not self.system.replay_only:
-            said.append("local-mem-bw is not given: as there, a reduction never ends")
+            said.append("local-mem-bw is not given: reductions never end, as in ASTRA-sim")
         lists = {
             f"{kind.replace('_', '-')}-implementation": found
             for kind in KINDS
@@ -84,14 +84,14 @@ class AstraInputs:
         for key, found in lists.items():
             if len(found) < len(self.dims) and not any(one["of_all"] for one in found):
                 said.append(
-                    f"{key} has {len(found)} of {len(self.dims)} dimensions: as there, its collectives leave "
-                    "out the others"
+                    f"{key} has {len(found)} of {len(self.dims)} dimensions: its collectives leave out the "
+                    "others, as in ASTRA-sim"
                 )
         part = any(len(ranks) < len(self.traces) for ranks in self.groups.values())
         for key, found in lists.items():
             if part and len(found) > 1 and any(one["algorithm"] != "ring" for one in found):
                 said.append(
-                    f"{key} has more than one algorithm: as there, a group of some ranks takes a ring"
+                    f"{key} has more than one algorithm: groups of some ranks take a ring, as in ASTRA-sim"
                 )
         return network_warnings(self.network) + [f"{file}: warning: {one}" for one in said]
 

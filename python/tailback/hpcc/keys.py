@@ -25,7 +25,7 @@ KINDS: dict[Kind, str] = {
     "shares": "n, then n pairs of bit/s and probability",
 }
 
-Effect = Literal["as there", "none there either", "not honoured"]
+Effect = Literal["the same", "no effect", "not honoured"]
 """What becomes of a key."""
 
 
@@ -49,7 +49,7 @@ class Key:
     only_if: tuple[str, Any] | None = None
 
 
-def _key(name: str, kind: Kind, default: Any, note: str, effect: Effect = "as there", **more: Any) -> Key:
+def _key(name: str, kind: Kind, default: Any, note: str, effect: Effect = "the same", **more: Any) -> Key:
     return Key(name, kind, default, effect, note, **more)
 
 
@@ -117,7 +117,7 @@ _ALL = (
     _key("QLEN_MON_START", "count64", 2_000_000_000, "first sample of the queues, in ns", high=2**63 - 1),
     _key("QLEN_MON_END", "count64", 2_100_000_000, "end of the samples, in ns; qlen.txt is written only at "
          "whole tenths of a second", high=2**64 - 1),
-    _key("USE_DYNAMIC_PFC_THRESHOLD", "flag", 1, "the threshold is always dynamic", "none there either"),
+    _key("USE_DYNAMIC_PFC_THRESHOLD", "flag", 1, "the threshold is always dynamic", "no effect"),
     _key("PAUSE_TIME", "us", 5, "written into PFC frames; a pause lasts until its resume, 0 is a resume"),
     _key("TAILBACK_VARIANT", "word", HPCC_VARIANT, "whose figures the network has: hpcc, or astra-sim or "
          "simai for the forks that ASTRA-sim and SimAI carry; that simulator skips the key"),
@@ -125,12 +125,12 @@ _ALL = (
          "astra-sim has this key", "not honoured", off=3, only_if=("TAILBACK_VARIANT", HPCC_VARIANT)),
     _key("NIC_TOTAL_PAUSE_TIME", "count", 0, "a key of SimAI's: pauses of a NIC for its PCIe", "not honoured",
          off=0),
-    *(_key(name, "path", b"", _SIMAI, "none there either")
+    *(_key(name, "path", b"", _SIMAI, "no effect")
       for name in ("BW_MON_FILE", "RATE_MON_FILE", "CNP_MON_FILE")),
-    *(_key(name, "count64", 0, _SIMAI, "none there either", high=2**64 - 1)
+    *(_key(name, "count64", 0, _SIMAI, "no effect", high=2**64 - 1)
       for name in ("MON_START", "MON_END", "QP_MON_INTERVAL", "BW_MON_INTERVAL", "QLEN_MON_INTERVAL")),
-    _key("DATA_RATE", "word", b"", "read and not used", "none there either"),
-    _key("LINK_DELAY", "word", b"", "read and not used", "none there either"),
+    _key("DATA_RATE", "word", b"", "read and not used", "no effect"),
+    _key("LINK_DELAY", "word", b"", "read and not used", "no effect"),
 )  # fmt: skip
 
 KEYS: dict[str, Key] = {key.name: key for key in _ALL}

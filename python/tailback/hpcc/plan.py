@@ -210,7 +210,7 @@ def network_warnings(inputs: HpccInputs) -> list[str]:
     if config["CC_MODE"] not in (0, *CONTROLLERS):
         found.append(
             f"{config.places['CC_MODE']}: warning: CC_MODE {config['CC_MODE']} is no congestion control "
-            "there: hosts send at line rate"
+            "in that simulator: hosts send at line rate"
         )
     if config["CC_MODE"] == HPCC:
         found += _hpcc_warnings(config, topology)
@@ -224,8 +224,8 @@ def network_warnings(inputs: HpccInputs) -> list[str]:
     short = [node for node, size in reserved.items() if size > config["BUFFER_SIZE"] << 20]
     if short:
         found.append(
-            f"{config.file}: warning: the headroom of switch {short[0]} is above BUFFER_SIZE; as there, the "
-            "space left wraps around to 4 GiB, and nothing is paused or dropped for want of it"
+            f"{config.file}: warning: the headroom of switch {short[0]} is above BUFFER_SIZE: as in that "
+            "simulator, the rest wraps around to 4 GiB, and nothing is paused or dropped for lack of it"
         )
     return found
 
@@ -236,8 +236,8 @@ def _hpcc_warnings(config: Config, topology: Topology) -> list[str]:
     if not config["HAS_WIN"]:
         place = config.places.get("HAS_WIN", config.file)
         found.append(
-            f"{place}: warning: CC_MODE 3 divides by the window, and HAS_WIN 0 has none; what comes of it "
-            "there depends on the processor"
+            f"{place}: warning: CC_MODE 3 divides by the window, and HAS_WIN 0 has none: the result "
+            "depends on the processor in that simulator"
         )
     of_switches = [
         link.rate_bps
@@ -247,6 +247,6 @@ def _hpcc_warnings(config: Config, topology: Topology) -> list[str]:
     if unknown := sorted(set(of_switches) - HPCC_LINE_RATES):
         found.append(
             f"{config.file}: warning: HPCC's telemetry has no code for links of {unknown[0]} bit/s: as "
-            "there, they count as 25 Gbit/s"
+            "in that simulator, they count as 25 Gbit/s"
         )
     return found

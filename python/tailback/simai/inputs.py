@@ -161,7 +161,7 @@ class SimaiInputs:
         if self.workload.pipeline > 1:
             found["pp:"] = (
                 f"pipeline parallelism ({self.workload.pipeline} stages): nothing is sent between stages, as "
-                "there; its GPUs count for data parallelism"
+                "in SimAI; its GPUs count for data parallelism"
             )
         if self.options.threads != 1:
             found["-t"] = "there is one thread"
@@ -180,7 +180,7 @@ class SimaiInputs:
             there = f"the topology has {self.servers.gpus}, and these count"
             yield f"{file}:1: warning: all_gpus: is {workload.all_gpus}: {there}"
         if workload.broadcasts:
-            yield f"{file}: warning: {workload.broadcasts} BROADCAST: nothing is sent for them, as there"
+            yield f"{file}: warning: {workload.broadcasts} BROADCAST: nothing is sent for them, as in SimAI"
         unsent = [
             layer
             for layer in workload.layers
@@ -189,7 +189,7 @@ class SimaiInputs:
         if unsent:
             yield (
                 f"{file}:{unsent[0].line}: warning: {len(unsent)} layers have collectives in a dimension "
-                "of one rank: nothing is sent for them, as there"
+                "of one rank: nothing is sent for them, as in SimAI"
             )
         short = [
             layer
@@ -200,7 +200,7 @@ class SimaiInputs:
         if short:
             yield (
                 f"{file}:{short[0].line}: warning: {len(short)} collectives have less than a byte for each "
-                "message: they end at once here, and never there"
+                "message: they end at once here, and never in SimAI"
             )
 
     def _least(self, collective: Collective) -> int:
@@ -220,8 +220,8 @@ class SimaiInputs:
         waited = self._one_behind_the_other
         text = (
             f"AS_SEND_LAT: warning: each message begins {latency} x 1000 ns = {_time(latency)} after it is "
-            f"sent, as there: {latency} is meant in ns, and multiplied by 1000 as if for ps, but time is "
-            "in ns"
+            f"sent, as in SimAI: {latency} is meant in ns, and multiplied by 1000 as if for ps, but time "
+            "is in ns"
         )
         if waited:
             text += (
