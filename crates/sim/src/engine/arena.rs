@@ -45,6 +45,11 @@ impl<Packet: Linked> Arena<Packet> {
         }
     }
 
+    /// All places, free ones too.
+    pub fn iter(&self) -> impl Iterator<Item = &Packet> {
+        self.packets.iter()
+    }
+
     #[inline]
     pub fn remove(&mut self, index: u32) {
         let free = self.free;

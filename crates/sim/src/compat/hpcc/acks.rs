@@ -1,7 +1,6 @@
 //! Senders under modes 3, 7, 8 and 10: each ACK goes to its flow's controller, whose rate moves the pacing.
 
 use super::cc::Ack;
-use super::clock::serialization;
 use super::world::{Event, World};
 
 impl World {
@@ -31,8 +30,9 @@ impl World {
         let qp = &mut self.send[flow as usize];
         let before = std::mem::replace(&mut qp.reaction.rate, rate);
         if before != rate {
-            let gap = |rate| serialization(qp.last_wire, rate, self.rounding);
-            qp.next_avail = (qp.next_avail + gap(rate)).saturating_sub(gap(before));
+            let old = qp.gap(qp.last_wire, before, self.rounding);
+            let new = qp.gap(qp.last_wire, rate, self.rounding);
+            qp.next_avail = (qp.next_avail + new).saturating_sub(old);
         }
         let (next, port) = (qp.next_avail, qp.port);
         self.update_ready(flow);

@@ -22,7 +22,9 @@ pub(super) fn serialization(bytes: u32, rate: u64, rounding: Rounding) -> u64 {
         Rounding::Nearest => 1 << 63,
     };
     let seconds = bytes as f64 * 8.0 / rate as f64;
-    let fixed = (seconds * 18_446_744_073_709_551_616.0) as u128;
+    let fixed = seconds * 18_446_744_073_709_551_616.0;
+    // Below a second, as all but the slowest are, a conversion to 64 bits is the same and no call.
+    let fixed = if seconds < 1.0 { fixed as u64 as u128 } else { fixed as u128 };
     ((fixed * 1_000_000_000 + half) >> 64) as u64 * 1000
 }
 

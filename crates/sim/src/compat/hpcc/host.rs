@@ -2,12 +2,11 @@
 
 use super::cc::dcqcn::ReactionPoint;
 use super::cc::Path;
-use super::clock::serialization;
 use super::packet::{Kind, Packet, CNP, NONE};
 use super::plan::Flow;
 use super::qp::SendQp;
 use super::routing::{murmur3, NIC_SEED};
-use super::world::{Event, Fct, World};
+use super::world::{Event, Fct, World, INDEX_LIMIT};
 use crate::gauge::Came;
 
 /// First source port of a pair of hosts.
@@ -177,7 +176,8 @@ impl World {
             return None;
         }
         let variable = self.plan.window.variable;
-        let first = (nic.last_served as usize + 1) % count;
+        let next = nic.last_served as usize + 1;
+        let first = if next < count { next } else { next % count };
         let may = |slot: usize| {
             nic.ready[slot] <= self.now && {
                 let qp = &self.send[nic.qps[slot] as usize];
@@ -258,6 +258,7 @@ impl World {
         qp.last_wire = wire;
         let is_last = qp.bytes_left() == 0;
         let packet = self.packets.add(packet);
+        assert!((packet as usize) < INDEX_LIMIT, "more packets at once than the calendar can name");
         if let Some(acks) = &mut self.acks {
             acks.depart(packet, self.now / 1000);
         }
@@ -267,16 +268,7 @@ impl World {
         self.start(port, packet);
         let qp = &mut self.send[flow as usize];
         let rate = if self.plan.rate_bound { qp.reaction.rate } else { qp.line_rate };
-        let gap = if payload < mtu {
-            serialization(wire, rate, self.rounding)
-        } else {
-            if qp.gap_rate != rate {
-                qp.gap_rate = rate;
-                qp.gap = serialization(wire, rate, self.rounding);
-            }
-            qp.gap
-        };
-        qp.next_avail = self.now + gap;
+        qp.next_avail = self.now + qp.gap(wire, rate, self.rounding);
         self.update_ready(flow);
         self.restart_timeout(flow);
     }

@@ -5,6 +5,9 @@ use crate::engine::Linked;
 pub(super) use crate::engine::NONE;
 use crate::gauge::Came;
 
+/// What a packet on a link has for the one behind it: it stands in no list, as the calendar knows when it arrives.
+pub(super) const ON_WIRE: u32 = NONE - 1;
+
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -27,9 +30,9 @@ pub(super) struct Packet {
     pub flow: u32,
     /// Position in the flow's bytes: of data its first; of an ACK or NACK the one that is expected.
     pub seq: u32,
-    /// The packet behind it in a list.
+    /// The packet behind it in a list, or [`ON_WIRE`].
     pub next: u32,
-    /// Port that it came into a switch by.
+    /// Port at the end of the link that it is on, or that it came by.
     pub ingress: u32,
     /// Place in the paths of the port that it leaves the next switch by.
     pub path: u32,

@@ -5,6 +5,8 @@ use tailback_proto::units::Time;
 use crate::engine::{Fifo, Place};
 use crate::gauge::{Came, LittlesLaw};
 
+/// Bytes of a port's buffer that are its own.
+pub(super) const RESERVE_BYTES: u32 = 4096;
 /// Priorities of a port.
 pub(super) const LANES: usize = 8;
 
@@ -33,8 +35,6 @@ pub(super) struct Port {
     pub times: u32,
     /// Place in the calendar of the end of what it sends.
     pub free_at: Place,
-    /// Packets on the wire.
-    pub flight: Fifo,
     pub delay: u64,
     pub headroom: u32,
     pub kmin: u32,
@@ -83,6 +83,12 @@ pub(super) struct LaneCounters {
 }
 
 impl Lane {
+    /// Bytes that came in by this port and take of the switch's shared buffer.
+    #[inline]
+    pub fn shared(&self) -> u32 {
+        self.ingress.saturating_sub(RESERVE_BYTES)
+    }
+
     /// Adds up what stood in the queue until now.
     #[inline]
     pub fn integrate(&mut self, now: u64) {
@@ -121,6 +127,15 @@ pub(super) struct Switch {
     /// Buffer less all headroom and reserve, in 32 bits as there.
     pub shareable: u32,
     pub shared_used: u32,
+}
+
+impl Switch {
+    /// What one group may hold of the buffer, whose port has this shift. 32-bit arithmetic as there: a buffer that is too small
+    /// wraps.
+    #[inline]
+    pub fn threshold(&self, shift: u8) -> u32 {
+        self.shareable.wrapping_sub(self.shared_used) >> shift
+    }
 }
 
 /// A host's port.

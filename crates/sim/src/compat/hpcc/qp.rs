@@ -1,6 +1,7 @@
 //! Queue pairs: one for each message.
 
 use super::cc::dcqcn::ReactionPoint;
+use super::clock::{serialization, Rounding};
 use super::packet::NONE;
 use super::plan::Flow;
 use super::routing::{address, flow_key};
@@ -25,10 +26,10 @@ pub(super) struct SendQp {
     pub line_rate: u64,
     pub next_avail: u64,
     pub reaction: ReactionPoint,
-    /// Rate that `gap` belongs to.
-    pub gap_rate: u64,
-    /// Time that a full packet takes at that rate.
-    pub gap: u64,
+    /// The gap worked out last, and the size on the wire and the rate that it belongs to.
+    gap: u64,
+    gap_wire: u32,
+    gap_rate: u64,
     /// When the increase timer is due; an entry of the calendar for another time is a cancelled one.
     pub increase_due: u64,
     /// Cancelled entries at that very time, before the one that counts.
@@ -79,8 +80,9 @@ impl SendQp {
             line_rate: 0,
             next_avail: 0,
             reaction: ReactionPoint::new(0),
-            gap_rate: 0,
             gap: 0,
+            gap_wire: 0,
+            gap_rate: 0,
             increase_due: 0,
             increase_stale: 0,
             data_path: 0,
@@ -111,6 +113,17 @@ impl SendQp {
         self.size.saturating_sub(self.snd_nxt)
     }
 
+    /// Time that one of its packets takes at a rate. The last one is kept: the next packet asks for it again, and so does a change
+    /// of the rate.
+    #[inline]
+    pub fn gap(&mut self, wire: u32, rate: u64, rounding: Rounding) -> u64 {
+        if (self.gap_wire, self.gap_rate) != (wire, rate) {
+            (self.gap_wire, self.gap_rate) = (wire, rate);
+            self.gap = serialization(wire, rate, rounding);
+        }
+        self.gap
+    }
+
     /// Whether the window holds it back. What is in flight is unsigned there, too: after a go-back that a late ACK
     /// overtook it is huge, and the queue pair stands for ever.
     #[inline]
@@ -118,11 +131,14 @@ impl SendQp {
         if self.window == 0 {
             return false;
         }
-        let mut window = self.window as u64;
-        if variable {
-            window = (window.wrapping_mul(self.reaction.rate) / self.line_rate).max(1);
+        let window = self.window as u64;
+        let flying = (self.snd_nxt as u64).wrapping_sub(self.snd_una as u64);
+        if !variable {
+            return flying >= window;
         }
-        (self.snd_nxt as u64).wrapping_sub(self.snd_una as u64) >= window
+        // Its share of the line rate, cut to whole bytes and at least one: without a division.
+        let scaled = window.wrapping_mul(self.reaction.rate);
+        flying > 0 && (flying as u128 + 1) * self.line_rate as u128 > scaled as u128
     }
 
     /// What it is found by at its host: receiver's address, source port, priority.
@@ -178,5 +194,54 @@ impl RecvQp {
         self.expected = 0;
         self.last_nack = 0;
         self.nack_timer = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn qp(window: u32, rate: u64, line_rate: u64, flying: u32) -> SendQp {
+        let mut qp = SendQp::new(&Flow(0, 1, 3, 100, 1_000_000, 0), 0, 1);
+        (qp.window, qp.line_rate, qp.reaction.rate, qp.snd_nxt) = (window, line_rate, rate, flying);
+        qp
+    }
+
+    proptest! {
+        /// As that simulator divides: the window's share is cut to whole bytes, and at least one.
+        #[test]
+        fn a_share_of_the_window_needs_no_division(
+            window in 1u32..2_000_000,
+            rate in 0u64..400_000_000_001,
+            line_rate in 1u64..400_000_000_001,
+            beside in -1i64..2,
+        ) {
+            let share = (window as u64 * rate / line_rate).max(1);
+            let flying = share.saturating_add_signed(beside).min(u32::MAX as u64) as u32;
+            prop_assert_eq!(qp(window, rate, line_rate, flying).is_window_bound(true), flying as u64 >= share);
+            prop_assert_eq!(qp(window, rate, line_rate, window).is_window_bound(false), true);
+        }
+    }
+
+    /// Unsigned as there: bytes that were acknowledged after a go-back are more than any window.
+    #[test]
+    fn what_flies_after_a_late_ack_is_huge() {
+        let mut late = qp(1000, 1, 1, 0);
+        late.snd_una = 1;
+        assert!(late.is_window_bound(true) && late.is_window_bound(false));
+        late.window = 0;
+        assert!(!late.is_window_bound(true));
+    }
+
+    #[test]
+    fn a_gap_is_that_of_the_size_and_the_rate_asked_for() {
+        let mut qp = qp(0, 1, 1, 0);
+        for (wire, rate) in
+            [(1090, 1_000_000_000), (1090, 1_000_000_000), (90, 1_000_000_000), (90, 2_000_000_000)]
+        {
+            let gap = serialization(wire, rate, Rounding::Down);
+            assert_eq!(qp.gap(wire, rate, Rounding::Down), gap);
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tailback_proto::units::Time;
 
 use super::audit::audit;
-use super::packet::Kind;
+use super::packet::{Kind, ON_WIRE};
 use super::plan::Flow as FlowPlan;
 use super::port::{Heard, LANES};
 use super::series::{HOST_COUNTS, LANE_COUNTS, SWITCH_LANE_COUNTS};
@@ -61,15 +61,22 @@ impl World {
         priorities
     }
 
-    /// Packets and bytes that came in at a lane: what the peer sent, less what is on the wire.
+    /// At the end of the run: packets and bytes that came in at a lane: what the peer sent, less what is on the wire.
     pub fn received(&self, at: usize) -> (u64, u64) {
         let (port, priority) = (at / LANES, at % LANES);
         let peer = self.ports[port].peer as usize;
         let sent = &self.lanes[peer * LANES + priority];
-        let flight = self.ports[peer].flight.iter(&self.packets);
-        let on_wire = flight.filter(|packet| packet.priority as usize == priority);
-        on_wire
-            .fold((sent.tx_packets, sent.tx_bytes), |left, packet| (left.0 - 1, left.1 - packet.wire as u64))
+        let (packets, bytes) = self.on_wire.get(&at).copied().unwrap_or_default();
+        (sent.tx_packets - packets, sent.tx_bytes - bytes)
+    }
+
+    /// Notes what is on the links.
+    fn note_on_wire(&mut self) {
+        for packet in self.packets.iter().filter(|packet| packet.next == ON_WIRE) {
+            let lane = packet.ingress as usize * LANES + packet.priority as usize;
+            let (packets, bytes) = self.on_wire.entry(lane).or_default();
+            (*packets, *bytes) = (*packets + 1, *bytes + packet.wire as u64);
+        }
     }
 
     /// Rate and alpha of a flow's queue pair now; 0 before it starts and after it is done.
@@ -96,6 +103,7 @@ pub(super) fn recording(
 ) -> Recording {
     let origin = world.origin;
     world.now = world.now.max(origin);
+    world.note_on_wire();
     for lane in 0..world.heard.len() {
         if let Some(since) = world.heard[lane].since {
             let until = Time(world.now - origin);

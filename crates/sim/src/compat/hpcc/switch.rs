@@ -4,61 +4,48 @@ use tailback_proto::units::Time;
 
 use super::cc::Leaving;
 use super::packet::{Kind, Packet, CE, NONE, PAUSE};
-use super::port::{comes, LANES};
+use super::port::{comes, LANES, RESERVE_BYTES};
 use super::routing::murmur3;
-use super::world::{World, RESERVE_BYTES};
+use super::world::World;
 
 /// How far below the threshold a paused group must fall.
 const RESUME_OFFSET_BYTES: u32 = 3072;
 
 impl World {
-    /// What one group may hold of the shared buffer. 32-bit arithmetic as there: a buffer that is too small wraps.
-    #[inline]
-    fn threshold(&self, port: u32) -> u32 {
-        let p = &self.ports[port as usize];
-        let switch = &self.switches[p.owner as usize];
-        switch.shareable.wrapping_sub(switch.shared_used) >> p.shift
-    }
-
-    #[inline]
-    fn shared(&self, lane: usize) -> u32 {
-        self.lanes[lane].ingress.saturating_sub(RESERVE_BYTES)
-    }
-
     /// A packet has come into a switch.
     #[inline]
     pub fn forward(&mut self, ingress: u32, packet: u32) {
-        let Packet { path, priority, wire, .. } = self.packets[packet];
+        let arrived = &mut self.packets[packet];
+        let Packet { path, priority, wire, .. } = *arrived;
+        arrived.path = path.wrapping_add(1);
+        let came_by = &self.ports[ingress as usize];
+        let (shift, headroom, owner) = (came_by.shift, came_by.headroom, came_by.owner as usize);
         let egress = match self.rerouted {
             false => self.paths[path as usize],
-            true => self.choose(self.ports[ingress as usize].node, packet),
+            true => self.choose(came_by.node, packet),
         };
         if egress == NONE {
             self.lose(ingress, packet);
             return;
         }
-        let p = &mut self.packets[packet];
-        p.path += 1;
-        p.ingress = ingress;
+        let size = wire as u32;
         let from = ingress as usize * LANES + priority as usize;
         let to = egress as usize * LANES + priority as usize;
-        let now = self.now;
-        if self.passes(ingress, egress, packet) {
-            self.pass(egress, packet);
+        let threshold = self.switches[owner].threshold(shift);
+        if self.passes(egress, priority, size, (from, to), threshold) {
+            self.leave(egress, packet);
             return;
         }
         if priority != 0 {
-            let size = wire as u32;
-            let threshold = self.threshold(ingress);
-            let has_headroom =
-                size.wrapping_add(self.lanes[from].headroom) <= self.ports[ingress as usize].headroom;
-            if !has_headroom && size.wrapping_add(self.shared(from)) > threshold {
+            let lane = &mut self.lanes[from];
+            let has_headroom = size.wrapping_add(lane.headroom) <= headroom;
+            if !has_headroom && size.wrapping_add(lane.shared()) > threshold {
                 self.lane_counters[from].dropped += 1;
                 self.lane_counters[from].dropped_bytes += size as u64;
                 self.discard(packet);
                 return;
             }
-            let lane = &mut self.lanes[from];
+            let switch = &mut self.switches[owner];
             let held = lane.ingress.wrapping_add(size);
             if held <= RESERVE_BYTES {
                 lane.ingress = held;
@@ -66,68 +53,64 @@ impl World {
                 lane.headroom = lane.headroom.wrapping_add(size);
             } else {
                 lane.ingress = held;
-                let switch = &mut self.switches[self.ports[ingress as usize].owner as usize];
                 switch.shared_used = switch.shared_used.wrapping_add(size.min(held - RESERVE_BYTES));
             }
+            // Pause before the packet is queued: the frame may leave at once.
+            let pauses = !switch.inner
+                && !lane.pausing
+                && (lane.headroom > 0 || lane.shared() >= switch.threshold(shift));
+            lane.pausing |= pauses;
             let queue = &mut self.lanes[to];
-            queue.integrate(now);
+            queue.integrate(self.now);
             queue.egress = queue.egress.wrapping_add(size);
             queue.max_egress = queue.max_egress.max(queue.egress);
-            // Pause before the packet is queued: the frame may leave at once.
-            let lane = &self.lanes[from];
-            let inner = self.switches[self.ports[ingress as usize].owner as usize].inner;
-            if !inner && !lane.pausing && (lane.headroom > 0 || self.shared(from) >= self.threshold(ingress))
-            {
+            if pauses {
                 self.send_pfc(ingress, priority, true);
-                self.lanes[from].pausing = true;
             }
         }
-        self.enqueue(egress, packet);
+        self.enqueue(egress, packet, priority, size);
     }
 
     /// Whether a packet that has come in leaves again at once and changes nothing on its way: the port that it leaves by is
     /// idle, and it fits in the reserve of the one that it came by. What it would take of the buffer it would give back at this
-    /// instant, in between nothing would be marked, paused or drawn, and an empty queue adds nothing to its integral.
+    /// instant, in between nothing would be marked, paused or drawn, and an empty queue adds nothing to its integral. It is
+    /// seen in the round robin and in the queue's greatest length alone.
     #[inline]
-    fn passes(&self, ingress: u32, egress: u32, packet: u32) -> bool {
-        let Packet { priority, wire, .. } = self.packets[packet];
-        let p = &self.ports[egress as usize];
+    fn passes(
+        &mut self,
+        egress: u32,
+        priority: u8,
+        size: u32,
+        (from, to): (usize, usize),
+        threshold: u32,
+    ) -> bool {
+        let p = &mut self.ports[egress as usize];
         let is_idle = p.up
             && p.waiting | p.paused & (1 << priority) == 0
             && !(p.busy && (p.awaited || !self.events.is_past(p.free_at)));
         if !is_idle || priority == 0 {
             return is_idle;
         }
-        let lane = &self.lanes[ingress as usize * LANES + priority as usize];
-        !lane.pausing
+        let lane = &self.lanes[from];
+        let is_free = !lane.pausing
             && lane.headroom == 0
-            && lane.ingress.wrapping_add(wire as u32) <= RESERVE_BYTES
-            && wire as u32 <= self.threshold(ingress)
-            && self.lanes[egress as usize * LANES + priority as usize].egress == 0
-    }
-
-    /// Sends a packet that [passes](Self::passes).
-    #[inline]
-    fn pass(&mut self, port: u32, packet: u32) {
-        let Packet { priority, wire, .. } = self.packets[packet];
-        if priority != 0 {
-            self.ports[port as usize].last_served = priority;
-            let queue = &mut self.lanes[port as usize * LANES + priority as usize];
-            queue.max_egress = queue.max_egress.max(wire as u32);
+            && lane.ingress.wrapping_add(size) <= RESERVE_BYTES
+            && size <= threshold;
+        let queue = &mut self.lanes[to];
+        if !is_free || queue.egress != 0 {
+            return false;
         }
-        if self.acks.as_ref().is_some_and(|acks| acks.uses_switches()) {
-            self.write_telemetry(port, packet);
-        }
-        self.start(port, packet);
+        p.last_served = priority;
+        queue.max_egress = queue.max_egress.max(size);
+        true
     }
 
     /// Queues a packet at a switch's port and lets the port send.
     #[inline]
-    fn enqueue(&mut self, port: u32, packet: u32) {
-        let Packet { priority, wire, .. } = self.packets[packet];
+    fn enqueue(&mut self, port: u32, packet: u32, priority: u8, size: u32) {
         let p = &mut self.ports[port as usize];
         p.waiting |= 1 << priority;
-        p.queued = p.queued.wrapping_add(wire as u32);
+        p.queued = p.queued.wrapping_add(size);
         self.packets[packet].came = comes(self.now);
         self.lanes[port as usize * LANES + priority as usize].queue.push(&mut self.packets, packet);
         self.transmit(port);
@@ -138,13 +121,14 @@ impl World {
         // For the frame's IPv4 identification.
         self.streams.skip();
         self.heard[port as usize * LANES + priority as usize].sent += 1;
+        let size = self.plan.variant.pfc_bytes();
         let frame = self.packets.add(Packet {
             flow: NONE,
             seq: 0,
             next: NONE,
             ingress: NONE,
             path: 0,
-            wire: self.plan.variant.pfc_bytes() as u16,
+            wire: size as u16,
             payload: 0,
             kind: Kind::Pfc,
             priority: 0,
@@ -152,18 +136,19 @@ impl World {
             paused_priority: priority,
             came: comes(self.now),
         });
-        self.enqueue(port, frame);
+        self.enqueue(port, frame, 0, size);
     }
 
-    /// Takes the next packet of an idle port off its queue: queue 0 first, whatever is paused, then a round robin.
-    fn take(&mut self, port: u32) -> Option<u32> {
+    /// Takes the next packet of an idle port off its queue and sends it: queue 0 first, whatever is paused, then a round robin.
+    #[inline]
+    pub fn transmit_switch(&mut self, port: u32) {
         let p = &mut self.ports[port as usize];
         let priority = if p.waiting & 1 != 0 {
             0
         } else {
             let may = p.waiting & !p.paused;
             if may == 0 {
-                return None;
+                return;
             }
             let first = (p.last_served + 1) % LANES as u8;
             let served = (may.rotate_right(first as u32).trailing_zeros() as u8 + first) % LANES as u8;
@@ -171,22 +156,27 @@ impl World {
             served
         };
         let queue = &mut self.lanes[port as usize * LANES + priority as usize].queue;
-        let packet = queue.pop(&self.packets)?;
+        let Some(packet) = queue.pop(&self.packets) else { return };
         if queue.is_empty() {
             p.waiting &= !(1 << priority);
         }
         p.queued = p.queued.wrapping_sub(self.packets[packet].wire as u32);
-        Some(packet)
-    }
-
-    #[inline]
-    pub fn transmit_switch(&mut self, port: u32) {
-        let Some(packet) = self.take(port) else { return };
-        if self.packets[packet].priority != 0 {
+        if priority != 0 {
             self.on_dequeue(port, packet);
         }
-        if self.acks.as_ref().is_some_and(|acks| acks.uses_switches()) {
-            self.write_telemetry(port, packet);
+        self.leave(port, packet);
+    }
+
+    /// Sends a packet off a switch, with what the controllers want written.
+    #[inline]
+    fn leave(&mut self, port: u32, packet: u32) {
+        if let Some(acks) = &mut self.acks {
+            let Packet { kind, wire, .. } = self.packets[packet];
+            if kind != Kind::Data {
+                acks.pass_other(port, self.now / 1000, wire as u32);
+            } else if acks.uses_switches() {
+                self.write_telemetry(port, packet);
+            }
         }
         self.start(port, packet);
     }
@@ -201,7 +191,7 @@ impl World {
             queued: p.queued,
             rate: p.rate,
             wire: leaves.wire as u32,
-            data: (leaves.kind == Kind::Data).then_some(packet),
+            data: packet,
         };
         if let Some(acks) = &mut self.acks {
             acks.pass(&leaving);
@@ -217,13 +207,20 @@ impl World {
         let size = wire as u32;
         let from = ingress as usize * LANES + priority as usize;
         let to = port as usize * LANES + priority as usize;
+        let came_by = &self.ports[ingress as usize];
+        let (shift, owner) = (came_by.shift, came_by.owner as usize);
         let lane = &mut self.lanes[from];
         let from_headroom = lane.headroom.min(size);
-        let from_shared = (size - from_headroom).min(lane.ingress.saturating_sub(RESERVE_BYTES));
+        let from_shared = (size - from_headroom).min(lane.shared());
         lane.headroom -= from_headroom;
         lane.ingress = lane.ingress.wrapping_sub(size - from_headroom);
-        let switch = &mut self.switches[self.ports[ingress as usize].owner as usize];
+        let switch = &mut self.switches[owner];
         switch.shared_used = switch.shared_used.wrapping_sub(from_shared);
+        let resumes = lane.pausing && lane.headroom == 0 && {
+            let shared = lane.shared();
+            shared == 0 || shared.wrapping_add(RESUME_OFFSET_BYTES) <= switch.threshold(shift)
+        };
+        lane.pausing &= !resumes;
         let marks = self.plan.ecn.enabled && !switch.inner;
         let queue = &mut self.lanes[to];
         queue.integrate(self.now);
@@ -234,13 +231,8 @@ impl World {
             self.packets[packet].flags |= CE;
             self.lane_counters[to].marked += 1;
         }
-        let lane = &self.lanes[from];
-        if lane.pausing && lane.headroom == 0 {
-            let shared = self.shared(from);
-            if shared == 0 || shared.wrapping_add(RESUME_OFFSET_BYTES) <= self.threshold(ingress) {
-                self.send_pfc(ingress, priority, false);
-                self.lanes[from].pausing = false;
-            }
+        if resumes {
+            self.send_pfc(ingress, priority, false);
         }
     }
 

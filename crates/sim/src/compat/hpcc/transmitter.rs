@@ -2,8 +2,8 @@
 
 use tailback_proto::units::Time;
 
-use super::packet::{Kind, Packet, NONE, PAUSE};
-use super::port::LANES;
+use super::packet::{Kind, Packet, NONE, ON_WIRE, PAUSE};
+use super::port::{Port, LANES};
 use super::world::{Event, PfcEvent, World, INDEX_BITS};
 
 impl World {
@@ -11,13 +11,13 @@ impl World {
     /// event only if there is something to send next.
     #[inline]
     pub fn start(&mut self, port: u32, packet: u32) {
-        let Packet { wire, kind, priority, .. } = self.packets[packet];
         let p = &mut self.ports[port as usize];
+        let leaves = &mut self.packets[packet];
+        (leaves.next, leaves.ingress) = (ON_WIRE, p.peer);
+        let Packet { wire, kind, priority, .. } = *leaves;
         p.tx_bytes += wire as u64;
         let sent = self.now + self.times[p.times as usize + wire as usize];
         let arrived = sent + p.delay;
-        let peer = p.peer;
-        p.flight.push(&mut self.packets, packet);
         p.busy = true;
         p.free_at = self.events.reserve(Time(sent));
         p.awaited = if p.is_switch {
@@ -33,7 +33,7 @@ impl World {
         let lane = &mut self.lanes[port as usize * LANES + priority as usize];
         lane.tx_packets += 1;
         lane.tx_bytes += wire as u64;
-        self.schedule(arrived, Event::Arrival, peer);
+        self.schedule(arrived, Event::Arrival, packet);
     }
 
     /// The port may send its next packet, if it is idle. If not, it looks again when it is.
@@ -63,11 +63,9 @@ impl World {
         self.transmit(port);
     }
 
-    pub fn on_arrival(&mut self, port: u32) {
-        let p = &self.ports[port as usize];
-        let (up, is_switch, error_model, peer) = (p.up, p.is_switch, p.error_model, p.peer);
-        let sender = &mut self.ports[peer as usize];
-        let Some(packet) = sender.flight.pop(&self.packets) else { return };
+    pub fn on_arrival(&mut self, packet: u32) {
+        let Packet { ingress: port, kind, wire, .. } = self.packets[packet];
+        let &Port { up, is_switch, error_model, peer, .. } = &self.ports[port as usize];
         if !up {
             self.lose(port, packet);
             return;
@@ -79,15 +77,14 @@ impl World {
                 return;
             }
         }
-        match (self.packets[packet].kind, is_switch) {
+        match (kind, is_switch) {
             (Kind::Pfc, _) => self.on_pfc(port, packet),
             (_, true) => self.forward(port, packet),
             (Kind::Data, false) => self.on_data(packet),
             (_, false) => {
-                let sent = self.now
-                    - self.serialization(peer, self.packets[packet].wire)
-                    - self.ports[peer as usize].delay;
-                self.on_ack(packet, sent);
+                let peer = &self.ports[peer as usize];
+                let took = self.times[peer.times as usize + wire as usize] + peer.delay;
+                self.on_ack(packet, self.now - took);
             }
         }
     }

@@ -8,17 +8,15 @@ use super::hash_order::HashOrder;
 use super::over::Over;
 use super::packet::{Packet, NONE};
 use super::plan::{Cc, Flow, HpccPlan, Link};
-use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES};
+use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES, RESERVE_BYTES};
 use super::qp::{RecvQp, SendQp};
 use super::queue_monitor::QueueLengths;
 use super::random::{streams_before_start, FirstNumbers, Stream};
 use super::routing::{Pair, Routes};
-use crate::engine::{prefetch, Arena, EventQueue, Fifo, Place};
+use crate::engine::{prefetch, Arena, EventQueue, Place};
 use crate::fabric::pause::PauseLogs;
 use crate::work::Work;
 
-/// Bytes of a port's buffer that are its own.
-pub(super) const RESERVE_BYTES: u32 = 4096;
 /// The explicit stream that all error models draw from.
 const ERROR_STREAM: u64 = 50;
 
@@ -28,7 +26,7 @@ const ERROR_STREAM: u64 = 50;
 pub(super) enum Event {
     /// A port has sent its packet.
     Sent,
-    /// A packet has come in at a port.
+    /// A packet has come in at the end of its link.
     Arrival,
     /// A host's port may have something to send.
     Wake,
@@ -78,7 +76,7 @@ const EVENTS: [Event; 16] = [
     Event::Stop,
 ];
 pub(super) const INDEX_BITS: u32 = 28;
-/// Ports and flows must stay below this.
+/// Ports, packets and flows must stay below this.
 pub(super) const INDEX_LIMIT: usize = 1 << INDEX_BITS;
 
 impl Event {
@@ -154,6 +152,8 @@ pub(super) struct World {
     pub largest_bdp: u64,
     /// Ports that flows leave switches by, path after path.
     pub paths: Vec<u32>,
+    /// At the end of the run: packets and bytes on their way to a lane.
+    pub on_wire: std::collections::HashMap<usize, (u64, u64)>,
     /// A link has failed: packets under way no longer follow their path.
     pub rerouted: bool,
     /// By host: where a link will go down, its queue pairs that are not done.
@@ -248,6 +248,7 @@ impl World {
             largest_rtt,
             largest_bdp,
             paths: Vec::new(),
+            on_wire: Default::default(),
             rerouted: false,
             qp_tables: vec![HashOrder::default(); tables],
             queue_lengths: QueueLengths::new(plan),
@@ -328,7 +329,6 @@ impl World {
                     node,
                     owner,
                     times,
-                    flight: Fifo::EMPTY,
                     delay: delay_ns * 1000,
                     headroom: ((rate as u128 * delay_ns as u128 / 8 / 1_000_000_000) as u32)
                         .wrapping_mul(plan.headroom_factor),
@@ -406,15 +406,16 @@ impl World {
         self.times[self.ports[port as usize].times as usize + bytes as usize]
     }
 
-    /// Asks for the memory that the next events will need. Their own ports first, then what these name.
+    /// Asks for the memory that the next events will need. Their own packets and ports first, then what these name.
     #[inline]
     pub fn look_ahead(&self) {
-        if let Some((Event::Arrival | Event::Sent, port)) = self.events.upcoming(3).map(Event::decode) {
-            prefetch(&self.ports, port as usize);
+        match self.events.upcoming(3).map(Event::decode) {
+            Some((Event::Arrival, packet)) => self.packets.prefetch(Some(packet)),
+            Some((Event::Sent, port)) => prefetch(&self.ports, port as usize),
+            _ => {}
         }
-        if let Some((Event::Arrival, port)) = self.events.upcoming(1).map(Event::decode) {
-            let peer = self.ports[port as usize].peer;
-            self.packets.prefetch(self.ports[peer as usize].flight.head());
+        if let Some((Event::Arrival, packet)) = self.events.upcoming(1).map(Event::decode) {
+            prefetch(&self.ports, self.packets[packet].ingress as usize);
         }
     }
 }

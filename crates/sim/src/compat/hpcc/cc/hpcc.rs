@@ -12,34 +12,58 @@ const QUEUE_UNIT: u64 = 80;
 const TIME_BITS: u32 = 24;
 const BYTES_BITS: u32 = 20;
 const QUEUE_BITS: u32 = 17;
+const RATE_BITS: u32 = 3;
 /// Rates that the header has a code for, in bit/s; a link of any other has the first one's.
 pub(crate) const LINE_RATES: [u64; 5] =
     [25_000_000_000, 50_000_000_000, 100_000_000_000, 200_000_000_000, 400_000_000_000];
 
-/// What a hop wrote, in the header's units.
+/// What a hop wrote, in the header's units: as there, time, bytes, queue and rate share 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Hop {
-    /// In ns.
-    pub time: u32,
-    pub bytes: u32,
-    pub queue: u32,
-    /// Place in [`LINE_RATES`].
-    pub rate: u8,
-}
+pub(in super::super) struct Hop(u64);
 
 /// The low bits of a number.
+#[inline]
 fn low(value: u64, bits: u32) -> u32 {
     (value & ((1 << bits) - 1)) as u32
 }
 
 impl Hop {
+    #[inline]
+    fn new(time: u32, bytes: u32, queue: u32, rate: u8) -> Hop {
+        let sizes = (bytes as u64) << QUEUE_BITS | queue as u64;
+        Hop((time as u64) << (64 - TIME_BITS) | sizes << RATE_BITS | rate as u64)
+    }
+
+    #[inline]
     fn of(leaving: &Leaving, multi: u64) -> Hop {
-        Hop {
-            time: low(leaving.now_ns, TIME_BITS),
-            bytes: low(leaving.tx_bytes / (BYTES_UNIT * multi), BYTES_BITS),
-            queue: low(leaving.queued as u64 / (QUEUE_UNIT * multi), QUEUE_BITS),
-            rate: LINE_RATES.iter().position(|&rate| rate == leaving.rate).unwrap_or(0) as u8,
-        }
+        Hop::new(
+            low(leaving.now_ns, TIME_BITS),
+            low(leaving.tx_bytes / (BYTES_UNIT * multi), BYTES_BITS),
+            low(leaving.queued as u64 / (QUEUE_UNIT * multi), QUEUE_BITS),
+            LINE_RATES.iter().position(|&rate| rate == leaving.rate).unwrap_or(0) as u8,
+        )
+    }
+
+    /// In ns.
+    #[inline]
+    pub fn time(self) -> u32 {
+        (self.0 >> (64 - TIME_BITS)) as u32
+    }
+
+    #[inline]
+    pub fn bytes(self) -> u32 {
+        low(self.0 >> (RATE_BITS + QUEUE_BITS), BYTES_BITS)
+    }
+
+    #[inline]
+    pub fn queue(self) -> u32 {
+        low(self.0 >> RATE_BITS, QUEUE_BITS)
+    }
+
+    /// Place in [`LINE_RATES`].
+    #[inline]
+    pub fn rate(self) -> u8 {
+        low(self.0, RATE_BITS) as u8
     }
 }
 
@@ -120,12 +144,12 @@ impl Flow {
         let mut used = [false; MAX_HOPS];
         let (mut largest, mut over_ns) = (0.0, 0);
         for (i, &hop) in area.hops[..count].iter().enumerate() {
-            if p.sample_feedback && !full && hop.queue == 0 {
+            if p.sample_feedback && !full && hop.queue() == 0 {
                 continue;
             }
             used[i] = true;
-            let tau = low(hop.time.wrapping_sub(self.hops[i].time) as u64, TIME_BITS) as u64;
-            let u = self.utilization(p, tau, &self.hops[i], &hop);
+            let tau = low(hop.time().wrapping_sub(self.hops[i].time()) as u64, TIME_BITS) as u64;
+            let u = self.utilization(p, tau, self.hops[i], hop);
             if p.multi_rate {
                 let (own, tau) = (&mut self.own[i].u, tau.min(rtt));
                 *own = (*own * (rtt - tau) as f64 + u * tau as f64) / rtt as f64;
@@ -141,7 +165,8 @@ impl Flow {
             return Some(self.step_by_hop(p, full, &used[..count]));
         }
         let over_ns = over_ns.min(rtt);
-        self.u = (self.u * (rtt - over_ns) as f64 + largest * over_ns as f64) / rtt as f64;
+        let double = |ns: u64| ns as i64 as f64;
+        self.u = (self.u * double(rtt - over_ns) + largest * double(over_ns)) / double(rtt);
         let (rate, stage) = step(&p.into(), self.u, self.rate, self.stage, self.path.line_rate);
         if full {
             (self.rate, self.stage) = (rate, stage);
@@ -150,13 +175,20 @@ impl Flow {
     }
 
     /// Load of a hop between two packets: what it sent and what waits there, against its rate.
-    fn utilization(&self, p: &Parameters, tau: u64, before: &Hop, now: &Hop) -> f64 {
-        let multi = p.int_multi as u64;
-        let line = LINE_RATES[now.rate as usize] as f64;
-        let bytes = low(now.bytes.wrapping_sub(before.bytes) as u64, BYTES_BITS) as u64 * BYTES_UNIT * multi;
-        let sent_bps = (bytes * 8) as f64 / (tau as f64 * 1e-9);
-        let waiting = before.queue.min(now.queue) as u64 * QUEUE_UNIT * multi;
-        sent_bps / line + waiting as f64 * self.path.line_rate as f64 / line / self.path.window as f64
+    #[inline]
+    fn utilization(&self, p: &Parameters, tau: u64, before: Hop, now: Hop) -> f64 {
+        // All numbers here are below 2^63, and signed ones become doubles in one instruction.
+        let multi = p.int_multi as i64;
+        let line = LINE_RATES[now.rate() as usize] as i64 as f64;
+        let bytes = low(now.bytes().wrapping_sub(before.bytes()) as u64, BYTES_BITS) as i64;
+        let sent_bps = (bytes * BYTES_UNIT as i64 * multi * 8) as f64 / (tau as i64 as f64 * 1e-9);
+        let sent = sent_bps / line;
+        let waiting = before.queue().min(now.queue()) as i64;
+        if waiting == 0 && self.path.window > 0 {
+            return sent; // to which nothing would be added
+        }
+        let waiting = waiting * QUEUE_UNIT as i64 * multi;
+        sent + waiting as f64 * self.path.line_rate as i64 as f64 / line / self.path.window as f64
     }
 
     /// With `MULTI_RATE`: every hop has its step, and the lowest rate counts.
@@ -225,9 +257,7 @@ impl Mode {
     }
 
     pub fn pass(&mut self, leaving: &Leaving) {
-        if let Some(packet) = leaving.data {
-            self.areas.0[packet as usize].add(Hop::of(leaving, self.parameters.int_multi as u64));
-        }
+        self.areas.0[leaving.data as usize].add(Hop::of(leaving, self.parameters.int_multi as u64));
     }
 
     pub fn on_ack(&mut self, flow: u32, packet: u32, ack: &Ack) -> Option<u64> {
@@ -260,7 +290,7 @@ mod tests {
     fn area(hops: &[(u32, u32, u32)]) -> Area {
         let mut area = Area::default();
         for &(time, bytes, queue) in hops {
-            area.add(Hop { time, bytes, queue, rate: 2 });
+            area.add(Hop::new(time, bytes, queue, 2));
         }
         area
     }
@@ -287,17 +317,17 @@ mod tests {
             queued: 1279,
             rate: 200_000_000_000,
             wire: 1090,
-            data: None,
+            data: 0,
         };
-        assert_eq!(Hop::of(&leaving, 4), Hop { time: 5, bytes: 3, queue: 3, rate: 3 });
+        assert_eq!(Hop::of(&leaving, 4), Hop::new(5, 3, 3, 3));
         // There is no code for 40 Gbit/s.
-        assert_eq!(Hop::of(&Leaving { rate: 40_000_000_000, ..leaving }, 4).rate, 0);
+        assert_eq!(Hop::of(&Leaving { rate: 40_000_000_000, ..leaving }, 4).rate(), 0);
     }
 
     #[test]
     fn the_sixth_hop_writes_over_the_first_and_nothing_is_computed_from_it() {
         let six = area(&[(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (5, 5, 5), (6, 6, 6)]);
-        assert_eq!((six.count, six.hops[0].time, six.hops[1].time), (6, 6, 2));
+        assert_eq!((six.count, six.hops[0].time(), six.hops[1].time()), (6, 6, 2));
         let mut flow = begun(&PARAMETERS, 5);
         assert_eq!(flow.on_ack(&PARAMETERS, &ack(11_000, 20_000), &six), None);
         assert_eq!((flow.last_update, flow.u), (20_000, 1.0));
@@ -313,7 +343,7 @@ mod tests {
         assert!(rate.is_some_and(|rate| rate.abs_diff(expected) <= 1), "{rate:?}, not {expected}");
         assert_eq!((rate, flow.stage), (Some(flow.rate), 0));
         assert!(close(flow.u, 1.024));
-        flow.hops[0].queue = 20;
+        flow.hops[0] = Hop::new(1000, 100, 20, 2);
         flow.on_ack(&PARAMETERS, &ack(21_000, 30_000), &area(&[(2000, 200, 30)]));
         assert!(close(flow.u, 1.024 + 1600.0 / 52_000.0));
     }
@@ -347,7 +377,7 @@ mod tests {
         let slow = Parameters { fast_react: false, ..PARAMETERS };
         let mut flow = begun(&slow, 1);
         assert_eq!(flow.on_ack(&slow, &ack(2000, 11_000), &area(&[(500, 50, 0)])), None);
-        assert_eq!(flow.hops[0].time, 0);
+        assert_eq!(flow.hops[0].time(), 0);
     }
 
     /// Within a round trip, a hop without a queue is passed over, and what it wrote is not kept; at its end it counts.
@@ -356,7 +386,7 @@ mod tests {
         let p = Parameters { sample_feedback: true, ..PARAMETERS };
         let mut flow = begun(&p, 1);
         assert_eq!(flow.on_ack(&p, &ack(2000, 11_000), &area(&[(500, 50, 0)])), None);
-        assert_eq!((flow.hops[0].time, flow.u), (0, 1.0));
+        assert_eq!((flow.hops[0].time(), flow.u), (0, 1.0));
         assert!(flow.on_ack(&p, &ack(10_001, 20_000), &area(&[(1000, 100, 0)])).is_some());
         assert!(close(flow.u, 1.024));
     }

@@ -40,7 +40,7 @@ pub(super) struct Ack {
     pub marked: bool,
 }
 
-/// What a switch's port is like when a packet leaves it: the packet is off the queue, and not yet sent.
+/// What a switch's port is like when a data packet leaves it: the packet is off the queue, and not yet sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     pub port: u32,
@@ -53,8 +53,8 @@ pub(super) struct Leaving {
     pub rate: u64,
     /// Bytes of the packet on the wire.
     pub wire: u32,
-    /// The packet, if it is data: nothing is written into others.
-    pub data: Option<u32>,
+    /// The packet.
+    pub data: u32,
 }
 
 /// The controllers of all flows that run, by flow.
@@ -117,6 +117,7 @@ impl AckControl {
     }
 
     /// Whether switches write into data packets.
+    #[inline]
     pub fn uses_switches(&self) -> bool {
         matches!(self, AckControl::Hpcc(_) | AckControl::Pint(_))
     }
@@ -162,12 +163,20 @@ impl AckControl {
         }
     }
 
-    /// A packet leaves a switch.
+    /// A data packet leaves a switch.
     pub fn pass(&mut self, leaving: &Leaving) {
         match self {
             AckControl::Hpcc(mode) => mode.pass(leaving),
             AckControl::Pint(mode) => mode.pass(leaving),
             AckControl::Timely(_) | AckControl::Dctcp(_) => {}
+        }
+    }
+
+    /// A packet of any other kind leaves a switch's port.
+    #[inline]
+    pub fn pass_other(&mut self, port: u32, now_ns: u64, wire: u32) {
+        if let AckControl::Pint(mode) = self {
+            mode.pass_other(port, now_ns, wire);
         }
     }
 

@@ -42,7 +42,7 @@ impl World {
                 let stage = if multi { "-".into() } else { f.stage.to_string() };
                 line += &format!("{} {} {stage} {:?} {}", f.rate, f.last_update, f.u, area.count);
                 for (hop, own) in area.hops[..area.count as usize].iter().zip(&f.own) {
-                    line += &format!(" {},{},{},{}", hop.rate, hop.time, hop.bytes, hop.queue);
+                    line += &format!(" {},{},{},{}", hop.rate(), hop.time(), hop.bytes(), hop.queue());
                     if multi {
                         line += &format!(",{:?},{},{}", own.u, own.rate, own.stage);
                     }
@@ -70,9 +70,9 @@ impl World {
     }
 
     pub fn log_written(&mut self, leaving: &Leaving) {
-        let (Some(AckControl::Pint(mode)), Some(packet)) = (&self.acks, leaving.data) else { return };
+        let Some(AckControl::Pint(mode)) = &self.acks else { return };
         let (at, port) = (&self.ports[leaving.port as usize], &mode.ports[leaving.port as usize]);
-        let (last, field) = (port.last, mode.fields.0[packet as usize]);
+        let (last, field) = (port.last, mode.fields.0[leaving.data as usize]);
         self.log[1].push(format!(
             "{} {} {} {} {} {} {:?} {:?} {} {field} {}",
             leaving.now_ns.wrapping_sub(ORIGIN_NS),
@@ -82,7 +82,7 @@ impl World {
             leaving.queued,
             last.bytes_before,
             last.u_before,
-            port.u,
+            last.u,
             last.value,
             mode.arithmetic.rand.drawn
         ));
