@@ -51,9 +51,11 @@ def _write(out: BinaryIO, table: pa.Table) -> None:
 
 def _in_one(table: pa.Table) -> pa.Table:
     """Each column in one piece, since the bytes depend on pieces; but not a piece that is there again and
-    again, as of a column of one value, which takes no room so.
+    again, as of a column of one value, which takes no room so. What is in one piece already is not copied.
     """
     for at, column in enumerate(table.columns):
+        if column.num_chunks == 1:
+            continue
         places = {tuple(part.address for part in chunk.buffers() if part) for chunk in column.chunks[:-1]}
         if len(places) != 1:
             table = table.set_column(at, table.schema.field(at), pa.chunked_array([column.combine_chunks()]))
