@@ -304,6 +304,20 @@ def verbs(folder: Path) -> dict[str, Any]:
     return told
 
 
+def one_by_one(folder: Path) -> dict[str, Any]:
+    """Each message waits for the answer to the one before."""
+    from tailback.results import Result
+
+    scenario = folder / "two.yaml"
+    text = TWO.format(duration="10s", rate="200Mbps", message="64KiB", messages=40)
+    scenario.write_text(text.replace("messages: 40", "messages: 40, depth: 1"))
+    err = endpoint(scenario, folder / "out", "h0=a0", "h1=pa").communicate(timeout=60)[1]
+    if err:
+        raise SystemExit(err)
+    result = Result.load(folder / "out")
+    return {"end_ps": result.flows.to_pylist()[0]["end_ps"], "late_ns": result.meta["live"]["late_ns"]}
+
+
 def hostile(folder: Path) -> dict[str, Any]:
     """Frames that are none of the run's, to one of its hosts, while it runs."""
     scenario = folder / "two.yaml"
@@ -414,6 +428,7 @@ CASES = {
     "led_away": led_away,
     "apart": apart,
     "exchange": exchange,
+    "one_by_one": one_by_one,
     "verbs": verbs,
     "hostile": hostile,
     "vanish": vanish,

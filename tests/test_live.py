@@ -224,6 +224,14 @@ def test_hosts_find_each_other_by_the_exchange_of_perftest() -> None:
 
 
 @needs_namespaces
+def test_a_message_leaves_as_soon_as_the_one_before_is_answered() -> None:
+    result = lab("one_by_one")
+    # 64 packets of 1,106 B at 200 Mbit/s and the way there and back, some 40 us: 40 times 2.87 ms.
+    assert result["end_ps"] == pytest.approx(40 * 2.87e9, rel=0.05)
+    assert result["late_ns"][1] < 100_000
+
+
+@needs_namespaces
 def test_sends_and_reads_arrive_as_writes_do() -> None:
     result = lab("verbs")
     for verb in ("send", "read"):

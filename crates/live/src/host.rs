@@ -185,16 +185,18 @@ impl Host {
     /// What happened by now.
     pub fn advance(&mut self, now: Time) {
         loop {
+            // A message that is answered makes room for the next, which may leave at once.
+            self.take_events();
             while self.free_at <= self.at && !self.is_paused() {
                 let Some(packet) = self.nic.poll_transmit(self.at) else { break };
                 self.send(&packet);
                 self.take_events();
             }
-            self.take_events();
             let Some(next) = self.next_internal().filter(|next| *next <= now) else { break };
             self.at = self.at.max(next);
             self.happen();
         }
+        self.take_events();
         self.at = self.at.max(now);
     }
 

@@ -9,6 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use tailback_analyze::Analysis;
 use tailback_live::direction::{Direction, Output};
 use tailback_live::host::Host;
+use tailback_live::plan::{FlowPlan, Verb};
 use tailback_live::settings::{EcnSettings, PfcSettings, PointSettings};
 use tailback_live::switch::Switch;
 use tailback_proto::units::Time;
@@ -154,7 +155,11 @@ fn point() {
 
 #[test]
 fn endpoint() {
-    let plan = plan();
+    let mut plan = plan();
+    for verb in [Verb::Send, Verb::Read] {
+        let flow = FlowPlan { verb, ..plan.flows[0].clone() };
+        plan.flows.push(flow);
+    }
     let mut hosts = [0, 1].map(|number| Host::new(&plan, number, &[]).expect("it is a host"));
     let mut switch = Switch::new(&plan.switches[0], 1, 0);
     send("end points and a switch", |number, frame| {
