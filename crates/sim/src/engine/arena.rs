@@ -58,6 +58,22 @@ impl<Packet: Linked> Arena<Packet> {
     }
 }
 
+/// A slice of its own, in a function that looks a packet up again and again, has one check of the index for all.
+impl<Packet> std::ops::Deref for Arena<Packet> {
+    type Target = [Packet];
+    #[inline]
+    fn deref(&self) -> &[Packet] {
+        &self.packets
+    }
+}
+
+impl<Packet> std::ops::DerefMut for Arena<Packet> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Packet] {
+        &mut self.packets
+    }
+}
+
 impl<Packet> std::ops::Index<u32> for Arena<Packet> {
     type Output = Packet;
     #[inline]
@@ -99,35 +115,48 @@ impl Fifo {
         (self.head != NONE).then_some(self.head)
     }
 
+    /// Appends a packet. Whether it is the first.
     #[inline]
-    pub fn push<Packet: Linked>(&mut self, arena: &mut Arena<Packet>, index: u32) {
-        arena[index].set_next(NONE);
-        if self.head == NONE {
+    pub fn push<Packet: Linked>(&mut self, packets: &mut [Packet], index: u32) -> bool {
+        packets[index as usize].set_next(NONE);
+        let first = self.head == NONE;
+        if first {
             self.head = index;
         } else {
-            arena[self.tail].set_next(index);
+            packets[self.tail as usize].set_next(index);
         }
         self.tail = index;
+        first
     }
 
     #[inline]
-    pub fn pop<Packet: Linked>(&mut self, arena: &Arena<Packet>) -> Option<u32> {
-        let index = self.head()?;
-        self.head = arena[index].next();
-        Some(index)
+    pub fn pop<Packet: Linked>(&mut self, packets: &[Packet]) -> Option<u32> {
+        Some(self.drop_first(self.first(packets)?))
+    }
+
+    /// The first packet. Past all packets lies [`NONE`], too.
+    #[inline]
+    pub fn first<'a, Packet: Linked>(&self, packets: &'a [Packet]) -> Option<&'a Packet> {
+        packets.get(self.head as usize)
+    }
+
+    /// The first packet, which was looked at, is no longer in it.
+    #[inline]
+    pub fn drop_first<Packet: Linked>(&mut self, first: &Packet) -> u32 {
+        std::mem::replace(&mut self.head, first.next())
     }
 
     /// The packet behind one that stands in it.
-    pub fn after<Packet: Linked>(&self, arena: &Arena<Packet>, index: u32) -> Option<u32> {
-        let next = arena[index].next();
+    pub fn after<Packet: Linked>(&self, packets: &[Packet], index: u32) -> Option<u32> {
+        let next = packets[index as usize].next();
         (index != self.tail && next != NONE).then_some(next)
     }
 
     /// Its packets, first to last.
-    pub fn iter<'a, Packet: Linked>(&self, arena: &'a Arena<Packet>) -> impl Iterator<Item = &'a Packet> {
+    pub fn iter<'a, Packet: Linked>(&self, packets: &'a [Packet]) -> impl Iterator<Item = &'a Packet> {
         let mut next = self.head;
         std::iter::from_fn(move || {
-            let packet = (next != NONE).then(|| &arena[next])?;
+            let packet = (next != NONE).then(|| &packets[next as usize])?;
             next = packet.next();
             Some(packet)
         })

@@ -1,13 +1,13 @@
 //! What a switch does with a packet: it admits it to the buffer or drops it, and gives the buffer back when it leaves.
 
-use tailback_proto::congestion::HopTelemetry;
-
 use super::drops::DropReason;
 use super::lanes::lane;
-use super::packet::{Kind, CE, ECT};
+use super::packet::{Kind, Packet, CE, ECT};
+use super::port::{TAPPED, WEIGHTED};
 use super::switch::{IN_STORM, TRIMS};
 use super::Fabric;
-use crate::engine::{uniform, Stream};
+use crate::engine::{prefetch, uniform};
+use crate::event::Event;
 use crate::plan::LoadBalancing;
 
 impl Fabric {
@@ -113,7 +113,12 @@ impl Fabric {
             self.pausing[(in_port, class)].overflow = 0;
             self.assert_pause(in_port, class);
         }
-        self.enqueue(out_port, index);
+        let p = &mut self.ports[out_port];
+        self.queues[(out_port, class)].append(self.run.now, &mut self.packets, index);
+        p.backlogged |= 1 << class;
+        if p.busy_until > self.run.now && p.wake_at <= p.busy_until {
+            return; // as mostly: it looks when it is free
+        }
         if self.has_turn(out_port) {
             self.switch_transmit(out_port);
         }
@@ -152,58 +157,82 @@ impl Fabric {
             return;
         }
         let class = self.next_class(port, eligible);
-        let index = self.dequeue(port, class);
-        if self.telemetry.is_on && self.packets[index].kind == Kind::Data {
-            self.write_telemetry(port, class, index);
+        #[cfg(debug_assertions)]
+        self.note_wait(port, class);
+        // What a departure needs is looked up once.
+        let now = self.run.now;
+        let packets: &mut [Packet] = &mut self.packets;
+        let p = &mut self.ports[port];
+        let queue = &mut self.queues[(port, class)];
+        let index = queue.take_first(now, packets);
+        match queue.fifo.head() {
+            Some(next) => prefetch(packets, next as usize),
+            None => p.backlogged &= !(1 << class),
         }
-        // A pause that ends with this packet's room is told by the port that it came by, which may be this one.
-        self.send(port, index);
-        self.release(port, index);
-        let p = &self.ports[port];
-        if p.backlogged & !p.paused != 0 {
-            let busy_until = p.busy_until;
-            self.wake_port(port, busy_until);
+        let packet = &packets[index as usize];
+        if self.telemetry.is_on && packet.kind == Kind::Data {
+            let hop = p.telemetry(now, queue, &self.links[port]);
+            self.telemetry.add_hop(index, (packet.qp, packet.psn()), port, class, hop);
+        }
+        let s = &mut self.switches[p.owner as usize - self.hosts];
+        let in_port = s.first_port as usize + packet.ingress as usize;
+        let group = &mut self.groups[(in_port, class)];
+        let ends_pause = s.give_back(now, group, packet);
+        let draw = || uniform(&mut self.ecn_streams[port]);
+        let marked =
+            packet.flags & ECT != 0 && self.marking.of(lane(port, class)).mark(queue.bytes as u64, draw);
+        self.transmissions[packet.kind as usize] += 1;
+        let takes = p.serialization(&self.links, port, packet.wire_bytes as u32);
+        let first = p.begin(now, takes, packets, index, queue);
+        let wakes = p.backlogged & !p.paused != 0 && p.busy_until < p.wake_at;
+        let (busy_until, flags) = (p.busy_until, p.flags);
+        if wakes {
+            p.wake_at = busy_until;
+            self.run.schedule(busy_until, Event::PortWake(port as u32));
+        }
+        if flags & (WEIGHTED | TAPPED) != 0 {
+            self.tell_sent(port, index);
+        }
+        if first {
+            self.expect_arrival(port);
+        }
+        if marked {
+            self.mark(port, index);
+        }
+        if ends_pause {
+            // It is told by the port that the packet came by, which may be this one.
+            self.release_pause(in_port, class);
         }
     }
 
-    /// A data packet leaves a queue: it takes along how loaded the port is.
+    /// A data packet passes a port that is idle: it takes along how loaded the port is.
     #[inline(never)] // what most runs never need stays out of the way of what they do
-    fn write_telemetry(&mut self, port: usize, class: u8, packet: u32) {
-        let hop = HopTelemetry {
-            at: self.run.now,
-            tx_bytes: self.ports[port].wire_bytes,
-            queue_bytes: self.queues[(port, class)].bytes as u64,
-            rate: self.links[port].rate,
-        };
-        let id = (self.packets[packet].qp, self.packets[packet].psn());
-        self.telemetry.add_hop(packet, id, port, class, hop);
+    fn write_telemetry(&mut self, port: usize, class: u8, index: u32) {
+        let (packet, queue) = (&self.packets[index], &self.queues[(port, class)]);
+        let hop = self.ports[port].telemetry(self.run.now, queue, &self.links[port]);
+        self.telemetry.add_hop(index, (packet.qp, packet.psn()), port, class, hop);
     }
 
     /// Gives back the buffer of a packet that leaves by `port`, and marks it if it leaves a queue behind.
-    #[inline(always)]
     pub fn release(&mut self, port: usize, index: u32) {
-        let s = &mut self.switches[self.ports[port].owner as usize - self.hosts];
-        let packet = &mut self.packets[index];
-        let bytes = packet.frame_bytes();
+        let packet = &self.packets[index];
         let class = packet.class;
+        let s = &mut self.switches[self.ports[port].owner as usize - self.hosts];
         let in_port = s.first_port as usize + packet.ingress as usize;
-        let group = &mut self.groups[(in_port, class)];
-        group.integrate(self.run.now);
-        let from_headroom = group.headroom.min(bytes);
-        group.headroom -= from_headroom;
-        group.shared -= bytes - from_headroom;
-        let pool = s.pool(class);
-        s.free[pool] += (bytes - from_headroom) as u64;
-        if packet.flags & ECT != 0 {
-            let queued = self.queues[(port, class)].bytes as u64;
-            let stream: &mut Stream = &mut self.ecn_streams[port];
-            if self.marking.of(lane(port, class)).mark(queued, || uniform(stream)) {
-                packet.flags |= CE;
-                self.marked[(port, class)] += 1;
-            }
+        let ends_pause = s.give_back(self.run.now, &mut self.groups[(in_port, class)], packet);
+        let queued = self.queues[(port, class)].bytes as u64;
+        let draw = || uniform(&mut self.ecn_streams[port]);
+        if packet.flags & ECT != 0 && self.marking.of(lane(port, class)).mark(queued, draw) {
+            self.mark(port, index);
         }
-        if group.asserted && group.headroom == 0 && s.below_xon(pool, group.shared as u64) {
+        if ends_pause {
             self.release_pause(in_port, class);
         }
+    }
+
+    fn mark(&mut self, port: usize, index: u32) {
+        let packet = &mut self.packets[index];
+        packet.flags |= CE;
+        self.marked[(port, packet.class)] += 1;
     }
 }

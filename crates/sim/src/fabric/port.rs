@@ -6,8 +6,10 @@
 //! Store and forward; the latency of the node at the other end is added to the propagation. Leaves out: cut-through
 //! switching, cells (buffers count bytes), and lane skew or FEC latency (part of the link's delay).
 
+use tailback_proto::congestion::HopTelemetry;
 use tailback_proto::units::{Rate, Time, BIT_PS_PER_BYTE};
 
+use super::packet::Packet;
 use crate::engine::Fifo;
 use crate::gauge::OverTime;
 
@@ -80,6 +82,41 @@ pub(crate) fn byte_time(rate: Rate, ppm: f64) -> (u32, u8) {
 }
 
 impl Port {
+    /// Puts a packet, which comes out of `queue` or passed it, on the wire for a time of `takes`. Whether it is the first on the
+    /// link.
+    #[inline(always)]
+    pub fn begin(
+        &mut self,
+        now: Time,
+        takes: Time,
+        packets: &mut [Packet],
+        index: u32,
+        queue: &mut ClassQueue,
+    ) -> bool {
+        debug_assert!(self.busy_until <= now, "one thing at a time is on the wire");
+        let packet = &mut packets[index as usize];
+        self.busy_until = now + takes;
+        self.wire_bytes += packet.wire_bytes as u64;
+        packet.arrival = self.busy_until + self.arrival_delay;
+        queue.tx_packets += 1;
+        queue.tx_bytes += packet.frame_bytes() as u64;
+        self.in_flight.push(packets, index)
+    }
+
+    /// How loaded it is, after a packet left `queue`.
+    pub fn telemetry(&self, at: Time, queue: &ClassQueue, link: &Link) -> HopTelemetry {
+        HopTelemetry { at, tx_bytes: self.wire_bytes, queue_bytes: queue.bytes as u64, rate: link.rate }
+    }
+
+    /// Time that `bytes` take on its wire.
+    #[inline]
+    pub fn serialization(&self, links: &[Link], port: usize, bytes: u32) -> Time {
+        match self.ps_per_byte {
+            0 => by_rate(links, port, bytes),
+            ps => Time((ps as u64 * bytes as u64) >> self.byte_shift),
+        }
+    }
+
     /// Whether a packet of `class` that comes now would be sent at once.
     #[inline]
     pub fn is_idle(&self, now: Time, class: u8) -> bool {
@@ -87,6 +124,11 @@ impl Port {
             && self.up
             && (self.backlogged | self.pfc_pending | (self.paused & 1 << class)) == 0
     }
+}
+
+#[inline(never)] // what most runs never need stays out of the way of what they do
+fn by_rate(links: &[Link], port: usize, bytes: u32) -> Time {
+    links[port].rate.serialization(bytes as u64)
 }
 
 /// The cold part of a port.
@@ -140,6 +182,32 @@ impl ClassQueue {
         self.max_bytes = self.max_bytes.max(bytes);
         self.rx_packets += 1;
         self.rx_bytes += bytes as u64;
+    }
+
+    /// Appends a packet.
+    #[inline]
+    pub fn append(&mut self, now: Time, packets: &mut [Packet], index: u32) {
+        let packet = &mut packets[index as usize];
+        let bytes = packet.frame_bytes();
+        #[cfg(debug_assertions)]
+        {
+            packet.arrival = now;
+        }
+        self.integrate(now);
+        self.bytes += bytes;
+        self.max_bytes = self.max_bytes.max(self.bytes);
+        self.rx_packets += 1;
+        self.rx_bytes += bytes as u64;
+        self.fifo.push(packets, index);
+    }
+
+    /// Takes the first packet; the queue is not empty.
+    #[inline(always)] // a hop has it once: with what follows it looks up the packet once
+    pub fn take_first(&mut self, now: Time, packets: &[Packet]) -> u32 {
+        self.integrate(now);
+        let packet = self.fifo.first(packets).expect("backlogged means not empty");
+        self.bytes -= packet.frame_bytes();
+        self.fifo.drop_first(packet)
     }
 
     /// Brings the integral up to `now`, before `bytes` changes.

@@ -20,6 +20,7 @@ use tailback_proto::units::Time;
 use super::balancing::Balancer;
 use super::classes::{class_table, mask, ClassOf};
 use super::lanes::CLASSES;
+use super::packet::Packet;
 use crate::gauge::OverTime;
 use crate::plan::{EcnPlan, LoadBalancing, SwitchModelPlan, TrimmingPlan};
 
@@ -157,6 +158,19 @@ impl Switch {
     /// What a lossy egress queue may hold.
     pub fn egress_threshold(&self, pool: usize) -> u64 {
         (self.free[pool] * self.egress_alpha) >> ALPHA_SHIFT
+    }
+
+    /// Gives back the buffer of a packet that leaves, which came by `group`. Whether that group's pause ends.
+    #[inline(always)]
+    pub(super) fn give_back(&mut self, now: Time, group: &mut IngressGroup, packet: &Packet) -> bool {
+        let bytes = packet.frame_bytes();
+        group.integrate(now);
+        let from_headroom = group.headroom.min(bytes);
+        group.headroom -= from_headroom;
+        group.shared -= bytes - from_headroom;
+        let pool = self.pool(packet.class);
+        self.free[pool] += (bytes - from_headroom) as u64;
+        group.asserted && group.headroom == 0 && self.below_xon(pool, group.shared as u64)
     }
 
     pub(super) fn below_xon(&self, pool: usize, shared: u64) -> bool {

@@ -5,9 +5,9 @@ use tailback_proto::units::Time;
 
 use super::drops::DropReason;
 use super::packet::Packet;
-use super::port::{CUT, LOSSY, RECLASSIFIES, TAPPED, WEIGHTED};
+use super::port::{Port, CUT, LOSSY, RECLASSIFIES, TAPPED, WEIGHTED};
 use super::{lane, Arrived, Fabric};
-use crate::engine::uniform;
+use crate::engine::{prefetch, uniform};
 use crate::event::Event;
 #[cfg(debug_assertions)]
 use crate::gauge::Came;
@@ -28,41 +28,28 @@ impl Fabric {
     #[inline]
     pub fn enqueue(&mut self, port: usize, packet: u32) {
         let class = self.packets[packet].class;
-        let bytes = self.packets[packet].frame_bytes();
-        let queue = &mut self.queues[(port, class)];
-        queue.integrate(self.run.now);
-        queue.fifo.push(&mut self.packets, packet);
-        #[cfg(debug_assertions)]
-        {
-            self.packets[packet].arrival = self.run.now;
-        }
-        queue.bytes += bytes;
-        queue.max_bytes = queue.max_bytes.max(queue.bytes);
-        queue.rx_packets += 1;
-        queue.rx_bytes += bytes as u64;
+        self.queues[(port, class)].append(self.run.now, &mut self.packets, packet);
         self.ports[port].backlogged |= 1 << class;
     }
 
     /// Takes the first packet of an egress queue that is not empty.
-    #[inline(always)] // a hop has it once: with what follows it looks up the queue and the packet once
+    #[inline]
     pub fn dequeue(&mut self, port: usize, class: u8) -> u32 {
+        #[cfg(debug_assertions)]
+        self.note_wait(port, class);
         let queue = &mut self.queues[(port, class)];
-        queue.integrate(self.run.now);
-        let packet = queue.fifo.pop(&self.packets).expect("backlogged means not empty");
-        self.packets.prefetch(queue.fifo.head());
-        queue.bytes -= self.packets[packet].frame_bytes();
+        let packet = queue.take_first(self.run.now, &self.packets);
         if queue.fifo.is_empty() {
             self.ports[port].backlogged &= !(1 << class);
         }
-        #[cfg(debug_assertions)]
-        self.note_wait(port, packet);
         packet
     }
 
-    /// A packet has waited in an egress queue of `port`, and of a switch's for the ingress group that it is charged to.
+    /// The first packet has waited in an egress queue of `port`, and of a switch's for the ingress group that it is charged to.
     #[cfg(debug_assertions)]
-    fn note_wait(&mut self, port: usize, packet: u32) {
-        let Packet { arrival, class, ingress, .. } = self.packets[packet];
+    pub(super) fn note_wait(&mut self, port: usize, class: u8) {
+        let packet = self.queues[(port, class)].fifo.head().expect("backlogged means not empty");
+        let Packet { arrival, ingress, .. } = self.packets[packet];
         let (bytes, came) = (self.packets[packet].frame_bytes() as u64, Came::at(arrival));
         self.queues[(port, class)].over_time.law.left(bytes, came, self.run.now);
         if let Some(switch) = self.switch_of(port) {
@@ -125,46 +112,50 @@ impl Fabric {
     /// Time that `bytes` take on the wire of `port`.
     #[inline]
     pub fn serialization(&self, port: usize, bytes: u32) -> Time {
-        let p = &self.ports[port];
-        match p.ps_per_byte {
-            0 => self.links[port].rate.serialization(bytes as u64),
-            ps => Time((ps as u64 * bytes as u64) >> p.byte_shift),
-        }
+        self.ports[port].serialization(&self.links, port, bytes)
     }
 
     /// Puts a packet on the wire; the transmitter must be free.
     #[inline(always)]
     pub fn send(&mut self, port: usize, index: u32) {
-        let wire_bytes = self.packets[index].wire_bytes as u32;
-        let busy_until = self.run.now + self.serialization(port, wire_bytes);
+        let packets: &mut [Packet] = &mut self.packets;
+        let packet = &packets[index as usize];
+        let (kind, class) = (packet.kind, packet.class);
         let p = &mut self.ports[port];
-        debug_assert!(p.busy_until <= self.run.now, "one thing at a time is on the wire");
-        p.busy_until = busy_until;
-        p.wire_bytes += wire_bytes as u64;
-        let arrival = busy_until + p.arrival_delay;
-        let (first, flags, peer_owner) = (p.in_flight.is_empty(), p.flags, p.peer_owner);
-        let packet = &mut self.packets[index];
-        packet.arrival = arrival;
-        let (kind, class, frame_bytes) = (packet.kind, packet.class, packet.frame_bytes());
-        p.in_flight.push(&mut self.packets, index);
+        let takes = p.serialization(&self.links, port, packet.wire_bytes as u32);
         let queue = &mut self.queues[(port, class)];
-        queue.tx_packets += 1;
-        queue.tx_bytes += frame_bytes as u64;
+        let first = p.begin(self.run.now, takes, packets, index, queue);
+        let flags = p.flags;
         self.transmissions[kind as usize] += 1;
         if flags & (WEIGHTED | TAPPED) != 0 {
-            if flags & WEIGHTED != 0 {
-                self.ets[port].on_sent(class, wire_bytes);
-            }
-            if flags & TAPPED != 0 {
-                self.note_sent(port, index, self.run.now);
-            }
+            self.tell_sent(port, index);
         }
         if first {
-            if flags & CUT != 0 {
-                self.note_sent_across(port);
-            } else {
-                self.run.schedule_across(peer_owner, arrival, Event::Arrival(port as u32));
-            }
+            self.expect_arrival(port);
+        }
+    }
+
+    /// The class that a port takes turns by and whoever captures it hear of a packet that begins.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub(super) fn tell_sent(&mut self, port: usize, index: u32) {
+        let Packet { class, wire_bytes, .. } = self.packets[index];
+        if self.ports[port].flags & WEIGHTED != 0 {
+            self.ets[port].on_sent(class, wire_bytes as u32);
+        }
+        if self.ports[port].flags & TAPPED != 0 {
+            self.note_sent(port, index, self.run.now);
+        }
+    }
+
+    /// A packet that just began is the first on the link behind `port`.
+    #[inline]
+    pub(super) fn expect_arrival(&mut self, port: usize) {
+        let Port { busy_until, arrival_delay, peer_owner, flags, .. } = self.ports[port];
+        if flags & CUT != 0 {
+            self.note_sent_across(port);
+        } else {
+            let arrival = busy_until + arrival_delay;
+            self.run.schedule_across(peer_owner, arrival, Event::Arrival(port as u32));
         }
     }
 
@@ -172,31 +163,30 @@ impl Fabric {
     #[inline(always)] // it has one caller, the event loop
     pub fn on_arrival(&mut self, port: usize) -> Option<Arrived> {
         let p = &mut self.ports[port];
-        match p.in_flight.head() {
-            Some(head) if self.packets[head].arrival == self.run.now => {}
-            _ => return None, // the link failed with the packet on it
-        }
-        let packet = p.in_flight.pop(&self.packets).expect("it has a head");
+        let packets: &mut [Packet] = &mut self.packets;
+        let arrived = p.in_flight.first(packets).filter(|packet| packet.arrival == self.run.now);
+        let arrived = *arrived?; // else the link failed with the packet on it
+        let index = p.in_flight.drop_first(&arrived);
         let (peer, node, flags) = (p.peer as usize, p.peer_owner as usize, p.flags);
-        if let Some(next) = p.in_flight.head() {
-            let Packet { arrival, next: after, .. } = self.packets[next];
-            self.packets.prefetch(Some(after));
-            self.run.schedule(arrival, Event::Arrival(port as u32));
+        if let Some(next) = p.in_flight.first(packets) {
+            prefetch(packets, next.next as usize);
+            self.run.schedule(next.arrival, Event::Arrival(port as u32));
         }
+        let mut class = arrived.class;
         if flags & (LOSSY | RECLASSIFIES) != 0 {
             if flags & LOSSY != 0 && self.is_lost(port) {
-                self.drop_packet(port, packet, DropReason::LinkLoss);
+                self.drop_packet(port, index, DropReason::LinkLoss);
                 return None;
             }
             if flags & RECLASSIFIES != 0 {
-                let mark = self.packets[packet].code_point;
-                self.packets[packet].class = self.classes.of(node)[mark as usize];
+                class = self.classes.of(node)[arrived.code_point as usize];
+                self.packets[index].class = class;
             }
         }
-        let group = &mut self.groups[(peer, self.packets[packet].class)];
+        let group = &mut self.groups[(peer, class)];
         group.rx_packets += 1;
-        group.rx_bytes += self.packets[packet].frame_bytes() as u64;
-        Some(Arrived { node, port: peer, packet })
+        group.rx_bytes += arrived.frame_bytes() as u64;
+        Some(Arrived { node, port: peer, packet: index })
     }
 
     fn is_lost(&mut self, port: usize) -> bool {
