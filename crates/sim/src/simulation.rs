@@ -179,18 +179,26 @@ impl Simulation {
 
     #[inline(always)] // it is the event loop's
     fn dispatch(&mut self, event: Event) {
-        let world = &mut self.world;
+        if !act(&mut self.world, event) {
+            self.act_on_rest(event);
+        }
+    }
+
+    /// Acts on an event that concerns more than the world.
+    #[inline(never)] // most events are the world's
+    fn act_on_rest(&mut self, event: Event) {
         match event {
             Event::MessageDone(qp) => self.on_message_done(qp),
             Event::MessageArrived(qp) => self.on_message_arrived(qp),
             Event::Work(timer) => self.on_work(timer),
             Event::Sample => {
+                let world = &mut self.world;
                 self.recorder.sample(world);
                 let next = self.recorder.next_sample(world.fabric.run.skips.total);
                 world.fabric.run.schedule(next, Event::Sample);
                 world.fabric.run.finished |= world.deadlocks.look(&world.fabric);
             }
-            event => act(world, event),
+            event => unreachable!("{event:?} is the world's"),
         }
     }
 
@@ -236,13 +244,13 @@ impl Simulation {
     }
 }
 
-/// Has the world act on an event that concerns it alone.
+/// Has the world act on an event, if that concerns it alone.
 #[inline(always)] // it is the event loop's
-fn act(world: &mut World, event: Event) {
+fn act(world: &mut World, event: Event) -> bool {
     match event {
         Event::Arrival(port) => {
             let fabric = &mut world.fabric;
-            let Some(Arrived { node, port, packet }) = fabric.on_arrival(port as usize) else { return };
+            let Some(Arrived { node, port, packet }) = fabric.on_arrival(port as usize) else { return true };
             match node.checked_sub(fabric.hosts) {
                 None => world.nics.receive(fabric, &mut world.tcp, node, packet),
                 Some(switch) if switch < fabric.switches.len() => fabric.switch_receive(switch, port, packet),
@@ -257,7 +265,7 @@ fn act(world: &mut World, event: Event) {
         Event::PacingDue(qp) => world.nics.on_pacing_due(&mut world.fabric, &mut world.tcp, qp),
         Event::TransportTimer(qp) => world.nics.on_transport_timer(&mut world.fabric, &mut world.tcp, qp),
         Event::PauseEffect(port) => {
-            let Some(frame) = world.fabric.on_pause_effect(port as usize) else { return };
+            let Some(frame) = world.fabric.on_pause_effect(port as usize) else { return true };
             for class in frame.classes() {
                 if let Some(host) = world.fabric.take_pause(port as usize, class, frame) {
                     world.nics.transmit(&mut world.fabric, &mut world.tcp, host);
@@ -291,6 +299,7 @@ fn act(world: &mut World, event: Event) {
         Event::LinuxCore(core) => world.linux.on_linux_core(&mut world.fabric, core),
         Event::LinuxIrq(napi) => world.linux.on_linux_irq(&mut world.fabric, napi),
         Event::LinuxTimer(timer) => world.linux.on_linux_timer(&mut world.fabric, timer),
-        event => unreachable!("{event:?} is not the world's"),
+        Event::MessageDone(_) | Event::MessageArrived(_) | Event::Work(_) | Event::Sample => return false,
     }
+    true
 }

@@ -12,6 +12,7 @@ use crate::plan::LoadBalancing;
 
 impl Fabric {
     /// A packet has passed the pipeline of a switch: admit it to the buffer, or drop it.
+    #[inline(always)] // it is the event loop's
     pub fn switch_receive(&mut self, switch: usize, in_port: usize, index: u32) {
         let detours = self.switches[switch].detours;
         let out_port = if detours == 0 {
@@ -119,9 +120,8 @@ impl Fabric {
         if p.busy_until > self.run.now && p.wake_at <= p.busy_until {
             return; // as mostly: it looks when it is free
         }
-        if self.has_turn(out_port) {
-            self.switch_transmit(out_port);
-        }
+        let host = self.kick(out_port);
+        debug_assert_eq!(host, None, "the port is a switch's");
     }
 
     /// The port by which a packet leaves a switch that may divide packets by other means than a hash.
@@ -150,7 +150,8 @@ impl Fabric {
     }
 
     /// A port of a switch is free: send the next packet, if one may go.
-    pub fn switch_transmit(&mut self, port: usize) {
+    #[inline(always)] // it has one caller, which is the event loop's
+    pub(super) fn switch_transmit(&mut self, port: usize) {
         let p = &self.ports[port];
         let eligible = p.backlogged & !p.paused;
         if eligible == 0 {

@@ -185,7 +185,7 @@ impl ClassQueue {
     }
 
     /// Appends a packet.
-    #[inline]
+    #[inline(always)] // as below
     pub fn append(&mut self, now: Time, packets: &mut [Packet], index: u32) {
         let packet = &mut packets[index as usize];
         let bytes = packet.frame_bytes();

@@ -60,8 +60,13 @@ impl Fabric {
 
     /// Lets `port` send if it can, now or when its transmitter is free. Gives back the host whose turn it is, where it is a
     /// host's.
-    #[inline]
+    #[inline(never)] // the event loop has its own
     pub fn kick(&mut self, port: usize) -> Option<usize> {
+        self.let_send(port)
+    }
+
+    #[inline(always)]
+    fn let_send(&mut self, port: usize) -> Option<usize> {
         if !self.has_turn(port) {
             return None;
         }
@@ -100,13 +105,13 @@ impl Fabric {
     }
 
     /// A wake-up event of `port`. Gives back the host whose turn it is, where it is a host's.
-    #[inline]
+    #[inline(always)] // it is the event loop's
     pub fn on_port_wake(&mut self, port: usize) -> Option<usize> {
         if self.ports[port].wake_at != self.run.now {
             return None; // stale: an earlier one took its place
         }
         self.ports[port].wake_at = Time::NEVER;
-        self.kick(port)
+        self.let_send(port)
     }
 
     /// Time that `bytes` take on the wire of `port`.

@@ -19,7 +19,7 @@ use crate::host::path::IDEAL;
 
 impl Nics {
     /// A packet has reached a NIC: its transport, where nothing lies behind it that could make it wait.
-    #[inline]
+    #[inline(always)] // it is the event loop's
     pub fn receive(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host: usize, index: u32) {
         if self.nics[host].host_path == IDEAL {
             self.transport_receive(fabric, ethernet, host, index);
@@ -73,7 +73,6 @@ impl Nics {
         let r = &mut self.recv_qps[packet.qp as usize];
         let src = r.src;
         let nic = &mut self.nics[host];
-        let model = &self.models[nic.model as usize];
         let mut is_new = false;
         let ack_request = packet.flags & ACK_REQUEST != 0;
         let answer = match r.half.on_request(packet.psn(), 1, ack_request, &mut nic.counters.rdma) {
@@ -104,13 +103,16 @@ impl Nics {
                 ack.then_some(Kind::Ack)
             }
         };
-        let (telemetry_bytes, echoes, nak_delay) = (r.telemetry_bytes as u32, r.echoes, model.rc.nak_delay);
-        let echoes_ahead = model.rc.selective.is_some();
+        let has_waiter = is_new && r.message_end != 0;
         if cnp {
             self.send_cnp(fabric, ethernet, host, packet.qp, packet.code_point);
         }
         if let Some(kind) = answer {
-            let responder = &self.recv_qps[packet.qp as usize].half.responder;
+            let r = &self.recv_qps[packet.qp as usize];
+            let rc = &self.models[self.nics[host].model as usize].rc;
+            let (telemetry_bytes, echoes, nak_delay) = (r.telemetry_bytes as u32, r.echoes, rc.nak_delay);
+            let echoes_ahead = rc.selective.is_some();
+            let responder = &r.half.responder;
             let ahead = if echoes_ahead { responder.ahead(packet.psn()) } else { 0 };
             // A duplicate may lie ahead of a gap, too.
             let kind = if ahead > 0 { Kind::Nak } else { kind };
@@ -139,7 +141,7 @@ impl Nics {
         }
         // What fills a gap may complete several.
         let is_complete = |r: &RecvQp| r.message_end != 0 && r.half.responder.received() >= r.message_end;
-        while is_new && is_complete(&self.recv_qps[packet.qp as usize]) {
+        while has_waiter && is_complete(&self.recv_qps[packet.qp as usize]) {
             self.message_arrived(fabric, packet.qp);
         }
     }

@@ -174,7 +174,8 @@ fn take_turn(world: &mut World, last: Time) -> u64 {
     while let Some((time, code)) = world.fabric.run.turns.pop(last) {
         events += 1;
         world.fabric.run.now = time;
-        act(world, Event::decode(code));
+        let acted = act(world, Event::decode(code));
+        debug_assert!(acted, "what concerns more than the world ends a window");
     }
     events
 }
