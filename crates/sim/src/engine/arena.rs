@@ -48,11 +48,6 @@ impl<Packet: Linked> Arena<Packet> {
         }
     }
 
-    /// All places, free ones too.
-    pub fn iter(&self) -> impl Iterator<Item = &Packet> {
-        self.packets.iter()
-    }
-
     #[inline]
     pub fn remove(&mut self, index: u32) {
         let free = self.free;
@@ -61,7 +56,8 @@ impl<Packet: Linked> Arena<Packet> {
     }
 }
 
-/// A slice of its own, in a function that looks a packet up again and again, has one check of the index for all.
+/// All places, free ones too. A slice of its own, in a function that looks a packet up again and again, has one check of the index
+/// for all.
 impl<Packet> std::ops::Deref for Arena<Packet> {
     type Target = [Packet];
     #[inline]
