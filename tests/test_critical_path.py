@@ -45,7 +45,7 @@ def path(result: tailback.Result) -> CriticalPath:
     assert chain["end_ps"] == max(job["finished_ps"]) == job["iterations_ps"][0]
     assert job["finished_ps"][chain["rank"]] == chain["end_ps"]
     steps = chain["steps"]
-    assert len(steps) == chain["events"]
+    assert len(steps) == chain["events"] <= 10_000
     assert [steps[0][3], steps[-1][4]] == [0, chain["end_ps"]]
     for (what, rank, to, begin, end), (_, after, _, next_begin, _) in pairwise(steps):
         assert begin <= end == next_begin

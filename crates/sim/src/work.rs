@@ -143,7 +143,7 @@ pub struct InputsRecord {
     pub steps: Vec<StepRecord>,
     /// By rank: how long it computed, ps; none: it has not finished.
     pub computed_ps: Vec<Option<u64>>,
-    /// What the rank waited for that finished last. None: ranks have not finished, or it was too long to be kept.
+    /// What the rank waited for that finished last. None: ranks have not finished, or too many events were waited for at once to keep it.
     pub chain: Option<ChainRecord>,
 }
 
@@ -254,9 +254,9 @@ pub struct ChainRecord {
     pub queued_ps: u64,
     /// Packets that were sent again.
     pub resent: u64,
-    /// The messages that took longest beyond the empty network and what their sender's link was taken for.
+    /// The message that took longest beyond the empty network and what its sender's link was taken for, if one did.
     pub worst: Vec<LateRecord>,
-    /// The last [`MOST_RECORDED`] of them, in order.
+    /// The last of them, in order: [`MOST_RECORDED`], or fewer in a long run.
     pub steps: Vec<ChainStep>,
 }
 
@@ -265,7 +265,7 @@ pub struct ChainRecord {
 pub struct ChainStep(pub &'static str, pub u32, pub Option<u32>, pub u64, pub u64);
 
 /// A message that took longer than in an empty network.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LateRecord {
     /// Ranks.
     pub from: u32,
@@ -289,7 +289,8 @@ pub struct LateRecord {
 const MOST_NAMED: usize = 8;
 
 impl LateRecord {
-    fn excess(&self) -> u64 {
+    /// What it took beyond an empty network and those before it, ps.
+    pub(crate) fn excess(&self) -> u64 {
         (self.end_ps - self.start_ps).saturating_sub(self.ideal_ps + self.behind_ps)
     }
 

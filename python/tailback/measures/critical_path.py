@@ -49,8 +49,8 @@ class CriticalPath:
 
 
 def critical_paths(result: Recorded) -> list[CriticalPath]:
-    """Of each job of another simulator's inputs; none where a rank did not finish, or where more than 524,288
-    events would have had to be kept.
+    """Of each job of another simulator's inputs; none where a rank did not finish, or where more than
+    131,072 messages and delays were in progress at once.
     """
     found = []
     for job in result.meta.get("jobs", []):

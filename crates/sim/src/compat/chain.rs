@@ -3,14 +3,16 @@
 //! Whatever a rank does, it does in an event: a time has come, or a message is there. What it asks for then, a message or
 //! a time, begins at that instant and is an event of its own later. So each event has one before it, back to the
 //! beginning of the run, and the times between them add up to the time of the last one: nothing is left out and nothing
-//! counts twice. An event is kept as long as something that is under way goes back to it.
+//! counts twice. An event is kept as long as something that is under way goes back to it; of very many, those that nothing
+//! waits for at once are added up and forgotten.
 
+use std::collections::HashMap;
 use tailback_proto::units::Time;
 
 use crate::work::{ChainRecord, ChainStep, LateRecord, Passage, MOST_RECORDED};
 
-/// Most events that are kept, 80 B each. A run that needs more has no chain.
-const MOST_KEPT: usize = 1 << 19;
+/// Most events that are kept, 80 B each.
+const MOST_KEPT: usize = 1 << 18;
 /// What waits for the beginning of the run, or for what is not kept.
 const NONE: Cause = Cause(u32::MAX);
 
@@ -50,6 +52,8 @@ struct Event {
 pub struct Chains {
     events: Vec<Event>,
     free: Vec<u32>,
+    /// By event: what came before it, where that is forgotten.
+    forgotten: HashMap<u32, Sums>,
     /// The event under way.
     current: Cause,
     /// The event with which the last rank finished.
@@ -59,7 +63,14 @@ pub struct Chains {
 
 impl Default for Chains {
     fn default() -> Self {
-        Chains { events: Vec::new(), free: Vec::new(), current: NONE, last: NONE, too_long: false }
+        Chains {
+            events: Vec::new(),
+            free: Vec::new(),
+            forgotten: HashMap::new(),
+            current: NONE,
+            last: NONE,
+            too_long: false,
+        }
     }
 }
 
@@ -92,8 +103,12 @@ impl Chains {
                 Cause(place)
             }
             None if self.events.len() == MOST_KEPT => {
-                *self = Chains { too_long: true, ..Chains::default() };
-                return;
+                self.forget();
+                if self.free.len() < MOST_KEPT / 2 {
+                    *self = Chains { too_long: true, ..Chains::default() };
+                    return;
+                }
+                return self.happens(before, rank, at, took);
             }
             None => {
                 self.events.push(event);
@@ -123,67 +138,130 @@ impl Chains {
                 return;
             }
             self.free.push(cause.0);
+            if event.before == NONE {
+                self.forgotten.remove(&cause.0);
+            }
             cause = event.before;
         }
     }
 
-    /// From the event with which the last rank finished back to the beginning. None: it was too long to be kept.
+    /// Adds up and forgets all events but those that something waits for at once.
+    #[cold]
+    fn forget(&mut self) {
+        let mut followers = vec![0; self.events.len()];
+        for event in self.events.iter().filter(|event| event.held > 0) {
+            if let Some(followers) = followers.get_mut(event.before.0 as usize) {
+                *followers += 1;
+            }
+        }
+        let mut sums: Vec<Option<Sums>> = vec![None; self.events.len()];
+        let mut path = Vec::new();
+        // What nobody holds may name places that others have by now.
+        for place in (0..self.events.len() as u32).filter(|&place| self.events[place as usize].held > 0) {
+            let mut at = place;
+            while sums.get(at as usize).is_some_and(Option::is_none) {
+                path.push(at);
+                at = self.events[at as usize].before.0;
+            }
+            let known = sums.get(at as usize).copied().flatten();
+            let root = path.last().and_then(|root| self.forgotten.get(root)).copied();
+            let mut sum = known.or(root).unwrap_or_default();
+            while let Some(at) = path.pop() {
+                sum.add(&self.events[at as usize]);
+                sums[at as usize] = Some(sum);
+            }
+        }
+        let before = std::mem::take(&mut self.forgotten);
+        for (place, (event, followers)) in (0..).zip(self.events.iter_mut().zip(followers)) {
+            if event.held == 0 {
+                continue;
+            }
+            event.held -= followers;
+            let earlier = sums.get(event.before.0 as usize).copied().flatten();
+            event.before = NONE;
+            if event.held == 0 {
+                self.free.push(place);
+            } else if let Some(sum) = earlier.or(before.get(&place).copied()) {
+                self.forgotten.insert(place, sum);
+            }
+        }
+    }
+
+    /// From the event with which the last rank finished back to the beginning. None: too many events were waited for at once.
     pub fn record(&self) -> Option<ChainRecord> {
         if self.too_long {
             return None;
         }
-        let mut chain = ChainRecord::default();
+        let mut path = Vec::new();
         let mut at = self.last;
         while let Some(event) = self.events.get(at.0 as usize) {
-            let before = self.events.get(event.before.0 as usize);
-            let since = before.map_or(Time::ZERO, |before| before.at);
-            if chain.events == 0 {
-                (chain.rank, chain.end_ps) = (event.rank, event.at.0);
-            }
-            chain.events += 1;
-            let to = chain.add(event, since);
-            if chain.steps.len() < MOST_RECORDED {
-                chain.steps.push(ChainStep(event.took.name(), event.rank, to, since.0, event.at.0));
-            }
+            path.push(at.0);
             at = event.before;
         }
-        chain.steps.reverse();
-        Some(chain)
+        let mut sums = path.last().and_then(|root| self.forgotten.get(root)).copied().unwrap_or_default();
+        let mut steps = Vec::new();
+        for (left, &place) in (0..path.len()).rev().zip(path.iter().rev()) {
+            let event = &self.events[place as usize];
+            if left < MOST_RECORDED {
+                let (what, to) = event.took.in_words();
+                steps.push(ChainStep(what, event.rank, to, sums.at.0, event.at.0));
+            }
+            sums.add(event);
+        }
+        let rank = path.first().map_or(0, |&last| self.events[last as usize].rank);
+        Some(ChainRecord { rank, steps, ..sums.record() })
     }
 }
 
 impl Took {
-    fn name(self) -> &'static str {
+    /// What it was, and of a message to whom.
+    fn in_words(self) -> (&'static str, Option<u32>) {
         match self {
-            Took::Compute => "compute",
-            Took::Delay => "delay",
-            Took::Reduce => "reduce",
-            Took::Inside(..) => "message inside a server",
-            Took::Message(..) => "message",
+            Took::Compute => ("compute", None),
+            Took::Delay => ("delay", None),
+            Took::Reduce => ("reduce", None),
+            Took::Inside(to, _) => ("message inside a server", Some(to)),
+            Took::Message(to, ..) => ("message", Some(to)),
         }
     }
 }
 
-impl ChainRecord {
-    /// Adds what an event took; of a message, to whom it went.
-    fn add(&mut self, event: &Event, since: Time) -> Option<u32> {
+/// What the events of a chain took, until the last of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    at: Time,
+    events: u64,
+    compute: u64,
+    delay: u64,
+    reduce: u64,
+    inside: u64,
+    ideal: u64,
+    behind: u64,
+    paused: u64,
+    queued: u64,
+    resent: u64,
+    worst: Option<LateRecord>,
+}
+
+impl Sums {
+    /// Adds the next event.
+    fn add(&mut self, event: &Event) {
+        let since = std::mem::replace(&mut self.at, event.at);
         let took = (event.at - since).0;
+        self.events += 1;
         match event.took {
-            Took::Compute => self.compute_ps += took,
-            Took::Delay => self.delay_ps += took,
-            Took::Reduce => self.reduce_ps += took,
-            Took::Inside(to, _) => {
-                self.domain_ps += took;
-                return Some(to);
-            }
+            Took::Compute => self.compute += took,
+            Took::Delay => self.delay += took,
+            Took::Reduce => self.reduce += took,
+            Took::Inside(..) => self.inside += took,
             Took::Message(to, bytes, Passage { ideal, behind, paused, resent, .. }) => {
                 let beyond = took.saturating_sub(ideal.0);
                 let behind = beyond.min(behind.0);
                 let paused = (beyond - behind).min(paused.0);
-                self.ideal_ps += took - beyond;
-                self.behind_ps += behind;
-                self.paused_ps += paused;
-                self.queued_ps += beyond - behind - paused;
+                self.ideal += took - beyond;
+                self.behind += behind;
+                self.paused += paused;
+                self.queued += beyond - behind - paused;
                 self.resent += resent;
                 let late = LateRecord {
                     from: event.rank,
@@ -195,11 +273,29 @@ impl ChainRecord {
                     behind_ps: behind,
                     resent,
                 };
-                late.keep(&mut self.worst);
-                return Some(to);
+                if late.excess() > self.worst.map_or(0, |worst| worst.excess()) {
+                    self.worst = Some(late);
+                }
             }
         }
-        None
+    }
+
+    fn record(self) -> ChainRecord {
+        ChainRecord {
+            end_ps: self.at.0,
+            events: self.events,
+            compute_ps: self.compute,
+            delay_ps: self.delay,
+            reduce_ps: self.reduce,
+            domain_ps: self.inside,
+            ideal_ps: self.ideal,
+            behind_ps: self.behind,
+            paused_ps: self.paused,
+            queued_ps: self.queued,
+            resent: self.resent,
+            worst: self.worst.into_iter().collect(),
+            ..ChainRecord::default()
+        }
     }
 }
 
@@ -243,14 +339,43 @@ mod tests {
         assert_eq!(chains.free.len() + 3, chains.events.len());
     }
 
+    /// Many chains side by side, longer than what is kept: sums are whole, steps are the last ones.
     #[test]
-    fn what_would_be_too_long_is_given_up() {
+    fn what_is_forgotten_still_counts() {
+        const RANKS: u32 = 16;
         let mut chains = Chains::default();
-        let mut cause = chains.cause();
+        let mut causes: Vec<Cause> = (0..RANKS).map(|_| chains.cause()).collect();
+        let steps = 7 * MOST_KEPT as u64 / 2 / RANKS as u64;
+        for step in 1..=steps {
+            for rank in 0..RANKS {
+                let took = if step % 2 == 0 { Took::Delay } else { Took::Message(0, 9, PASSAGE) };
+                chains.happens(causes[rank as usize], rank, Time(40 * step), took);
+                causes[rank as usize] = chains.cause();
+                if step == steps {
+                    chains.finish();
+                }
+                chains.over();
+            }
+        }
+        assert_eq!(chains.events.len(), MOST_KEPT);
+        let found = chains.record().expect("few are waited for at once");
+        assert_eq!((found.rank, found.events, found.end_ps), (RANKS - 1, steps, 40 * steps));
+        // Each message takes ten beyond the empty network: five behind others, five paused.
+        let messages = steps.div_ceil(2);
+        assert_eq!((found.ideal_ps, found.delay_ps), (30 * messages, 40 * (steps / 2)));
+        assert_eq!((found.behind_ps, found.paused_ps, found.queued_ps), (5 * messages, 5 * messages, 0));
+        assert_eq!(found.worst.len(), 1);
+        assert!(found.steps.len() > 1000);
+        assert!(found.steps.windows(2).all(|pair| pair[0].4 == pair[1].3));
+        assert_eq!(found.steps.last().expect("there are some").4, found.end_ps);
+    }
+
+    #[test]
+    fn too_many_that_are_waited_for_at_once_are_given_up() {
+        let mut chains = Chains::default();
         for step in 0..=MOST_KEPT as u64 {
-            chains.happens(cause, 0, Time(step), Took::Delay);
-            cause = chains.cause();
-            chains.finish();
+            chains.happens(NONE, 0, Time(step), Took::Delay);
+            let _waits = chains.cause();
             chains.over();
         }
         assert_eq!(chains.record(), None);
