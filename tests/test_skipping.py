@@ -53,6 +53,9 @@ def test_the_summary_says_where_and_how_sure_it_is(skipped: Recorded) -> None:
     assert all(one["to_s"] < other["from_s"] for one, other in pairwise(spans))
     assert spans[0]["check"] == "confirmed"
     assert spans[0]["goodput_off"] < 0.01
+    for span in spans:
+        for of in ("goodput", "queue", "signal"):
+            assert span[f"{of}_error"] >= max(span[f"{of}_off"] or 0, 0.001)
 
 
 def test_what_it_measures_is_that_of_a_run_by_packets(skipped: Recorded) -> None:
@@ -68,6 +71,7 @@ def test_findings_explain_and_report_say_so(skipped: Recorded, folder: Path) -> 
     (finding,) = [finding for finding in findings(skipped) if finding.what == "Skipped"]
     assert finding.figure.endswith(" %")
     assert "went on as it was measured to" in finding.words
+    assert "Marks and CNPs of what was seen differ by" in finding.words
     assert "of the run was skipped" in page_of(skipped).sure
     plot = throughput(skipped).figures[0]
     bands = [shape for shape in plot.layout["shapes"] if shape["type"] == "rect"]

@@ -164,6 +164,7 @@ def measure(case: str) -> str:
             "contradicted": 0,
             "goodput_error": 0.0,
             "queue_error": 0.0,
+            "signal_error": 0.0,
             "qp_error": 0.0,
         }
         rows.append(
@@ -178,6 +179,7 @@ def measure(case: str) -> str:
                 "end": max(done, default=0.0),
                 "stated": skipped["goodput_error"],
                 "stated queue": skipped["queue_error"],
+                "stated cnps": skipped["signal_error"],
             }
         )
     worst = {name: max(row[name] for row in rows) for name in rows[0]}
@@ -187,7 +189,7 @@ def measure(case: str) -> str:
 
     least, most = (pick(row["times"] for row in rows) for pick in (min, max))
     times = f"{least:.2g}" if f"{least:.2g}" == f"{most:.2g}" else f"{least:.2g} to {most:.2g}"
-    names = ("goodput", "stated", "queue", "stated queue", "cnps", "qp", "end")
+    names = ("goodput", "stated", "queue", "stated queue", "cnps", "stated cnps", "qp", "end")
     cells = [
         f"{100 * statistics.fmean(row['skipped'] for row in rows):.0f} %",
         times,
@@ -217,7 +219,7 @@ def measure_exact(case: str) -> str:
 EXACT_HEAD = "| Run | Skipped | Period | Times as fast |"
 HEAD = (
     "| Run | Seeds | Skipped | Times as fast | Goodput off | stated | Mean queue off | stated | CNPs off "
-    "| Queue pairs off (rms) | Latest end off | Contradicted |"
+    "| stated | Queue pairs off (rms) | Latest end off | Contradicted |"
 )
 if __name__ == "__main__":
     exact = sys.argv[1:2] == ["--exact"]

@@ -88,13 +88,15 @@ def _skipped(skipped: dict[str, Any]) -> Finding:
     words += (
         "what was steady went on as it was measured to. With 95 % confidence its goodput is off "
         f"by at most {text.share(skipped['goodput_error'])}, mean queues by "
-        f"{text.share(skipped['queue_error'])}, marks and CNPs by {text.share(skipped['signal_error'])}, "
-        f"what single queue pairs got by {text.share(skipped['qp_error'])}."
+        f"{text.share(skipped['queue_error'])}, what single queue pairs got by "
+        f"{text.share(skipped['qp_error'])}. Marks and CNPs of what was seen differ by "
+        f"{text.share(skipped['signal_error'])}; where few queue pairs share a link, they may change for "
+        "good within a span."
     )
     if skipped["contradicted"]:
         words += (
             f" Packets after it contradicted {text.count(skipped['contradicted'])} of them: these began to "
-            "change before their end, and their errors are larger than that."
+            "change before their end, somewhere."
         )
     tone = "warning" if skipped["contradicted"] else "plain"
     return Finding("Skipped", text.share(skipped["share"]), words, tone)

@@ -45,7 +45,7 @@ class Run(Declared):
     )
     skip_error: float = setting(
         0.01,
-        "Largest error of goodput that `skip: steady` may state (half of a 95 % confidence interval, relative to the goodput); twice as much of the mean queue, and as much of the completion time of a message.",
+        "Largest error of goodput in a sample that `skip: steady` goes by (half of a 95 % confidence interval, relative to the goodput); twice as much of the mean queue, and as much of the completion time of a message.",
         "assumption: what a plot can show; clocks and drawn starts change more",
         ge=0.001,
         le=0.1,

@@ -105,8 +105,8 @@ OF_RANKS = ("training_jobs", "collectives")
 
 def _skipped(result: Recorded) -> dict[str, Any] | None:
     """How much of the run was not simulated by packets, where, and how sure it is: the largest errors that
-    any span states, each half of a 95 % confidence interval of what it stands for, as a share of that; 0
-    where all of it repeated exactly.
+    any span states, each half of a 95 % prediction interval of what it stands for, as a share of that, or
+    how far the packets after it were off; 0 where all of it repeated exactly.
     """
     spans = [
         {
@@ -118,6 +118,7 @@ def _skipped(result: Recorded) -> dict[str, Any] | None:
             **{name: number(span[name]) for name in SKIP_ERRORS},
             "goodput_off": span["goodput_off"],
             "queue_off": span["queue_off"],
+            "signal_off": span["signal_off"],
         }
         for span in result.skipped
     ]

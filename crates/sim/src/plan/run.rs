@@ -36,8 +36,8 @@ tailback_proto::parameters! {
         /// and nothing starts, ends, is dropped or paused, the run goes on as they were measured to be, in steps that are
         /// checked by packets after each.
         skip: Skip = Skip::Never, of Skip::ALL, source "assumption: who wants an estimate asks for it";
-        /// Largest error of goodput that `skip: steady` may state (half of a 95 % confidence interval, relative to the goodput); twice
-        /// as much of the mean queue, and as much of the completion time of a message.
+        /// Largest error of goodput in a sample that `skip: steady` goes by (half of a 95 % confidence interval, relative to the
+        /// goodput); twice as much of the mean queue, and as much of the completion time of a message.
         skip_error: f64 = 0.01, in MOST_ERROR,
             source "assumption: what a plot can show; clocks and drawn starts change more";
     }

@@ -142,7 +142,8 @@ pub struct Skipped {
     pub observed_ps: u64,
     /// Packets put on a link meanwhile, of any kind.
     pub packet_hops: u64,
-    /// Half of a 95 % confidence interval: of goodput at the receiver where it is largest, relative to that.
+    /// Half of a 95 % prediction interval, or how far the packets after it were off, whichever is more: of goodput at the receiver
+    /// where it is largest, relative to that.
     pub goodput_error: f64,
     /// The same of the mean length of egress queues.
     pub queue_error: f64,
@@ -152,10 +153,12 @@ pub struct Skipped {
     pub qp_error: f64,
     /// What the packets after it said of what it took for granted: `none` (nothing did), `confirmed`, `contradicted`.
     pub check: &'static str,
-    /// How far these were from it, relative, of goodput and queues where they differ most; null unless it is confirmed.
+    /// How far these were from it, relative, of goodput and queues where they differ most; null where nothing was said.
     pub goodput_off: Option<f64>,
     /// See `goodput_off`.
     pub queue_off: Option<f64>,
+    /// The same of CNPs and marks of the whole run.
+    pub signal_off: Option<f64>,
 }
 
 impl Skipped {
@@ -174,13 +177,18 @@ impl Skipped {
             check: "none",
             goodput_off: None,
             queue_off: None,
+            signal_off: None,
         }
     }
 
-    /// The packets after it are so far from what it took for granted; none: they contradict it.
-    pub fn check(&mut self, off: Option<(f64, f64)>) {
-        self.check = if off.is_some() { "confirmed" } else { "contradicted" };
-        (self.goodput_off, self.queue_off) = off.unzip();
+    /// The packets after it are so far from what it took for granted, which they may contradict: it is no surer than that.
+    pub(crate) fn check(&mut self, off: [f64; 3], contradicts: bool) {
+        self.check = if contradicts { "contradicted" } else { "confirmed" };
+        let [goodput, queue, signals] = off;
+        (self.goodput_off, self.queue_off, self.signal_off) = (Some(goodput), Some(queue), Some(signals));
+        self.goodput_error = self.goodput_error.max(goodput);
+        self.queue_error = self.queue_error.max(queue);
+        self.signal_error = self.signal_error.max(signals);
     }
 }
 

@@ -6,6 +6,7 @@
 //! competitors", 1973).
 
 use std::collections::BTreeMap;
+use tailback_proto::units::Time;
 
 use super::observed::{Observed, Window};
 use crate::world::World;
@@ -41,6 +42,8 @@ pub(super) struct Estimate {
     pub queue_error: f64,
     /// Of CNPs and of marks.
     pub signal_error: f64,
+    /// Of the whole run: CNPs and marks in a picosecond.
+    pub of_signals: [f64; 2],
     pub qp_error: f64,
     /// Nothing is marked, and no controller hears ACKs.
     pub is_calm: bool,
@@ -129,7 +132,7 @@ pub(super) fn judge(observed: &Observed, world: &World, queues: &[usize], error:
         populations.entry((s.dst, s.class, s.congestion)).or_default().push(qp);
     }
     let whole: f64 = receivers.values().map(|batches| mean(batches)).sum();
-    let (mut goodput_error, mut of_receivers) = (LEAST_STATED, Vec::new());
+    let (mut goodput_error, mut of_receivers) = (0.0f64, Vec::new());
     for (receiver, batches) in receivers {
         if mean(&batches) > SMALL_SHARE * whole {
             let goodput = steady(&batches, 0.0, error)?;
@@ -137,11 +140,12 @@ pub(super) fn judge(observed: &Observed, world: &World, queues: &[usize], error:
             of_receivers.push((receiver as usize, goodput.mean, goodput.deviation));
         }
     }
-    let mut signal_error = LEAST_STATED;
+    let mut signal_error = 0.0f64;
+    let of_signals = [0, 1].map(|which| mean(&signals[which][BATCHES / 2..]));
     for of_signal in signals.iter().filter(|batches| batches.iter().any(|signals| *signals > 0.0)) {
         signal_error = signal_error.max(steady(of_signal, 0.0, SIGNALS * error)?.error);
     }
-    let (mut queue_error, mut of_queues) = (LEAST_STATED, Vec::new());
+    let (mut queue_error, mut of_queues) = (0.0f64, Vec::new());
     for &column in queues.iter().filter(|&&column| sample.gauges[column] > SHORT_QUEUE) {
         let lengths: Vec<f64> = batches.iter().map(|batch| batch.gauges[column]).collect();
         let length = steady(&lengths, SMALL_QUEUE, QUEUES * error)?;
@@ -158,13 +162,14 @@ pub(super) fn judge(observed: &Observed, world: &World, queues: &[usize], error:
     let running = rates.iter().filter(|(rate, _)| *rate > 0.0);
     let (count, squares) =
         running.fold((0, 0.0), |(count, sum), (_, error)| (count + 1, sum + error * error));
-    let qp_error = (squares / f64::from(count.max(1))).sqrt().max(LEAST_STATED);
+    let qp_error = (squares / f64::from(count.max(1))).sqrt();
     Some(Estimate {
         sample,
         rates,
         goodput_error,
         queue_error,
         signal_error,
+        of_signals,
         qp_error,
         is_calm,
         of_receivers,
@@ -200,27 +205,92 @@ fn estimate(members: &[usize], rates_of: impl Fn(&usize) -> Vec<f64>, rates: &mu
     }
 }
 
-/// How far windows since a step are from what it took for granted: relative, of goodput and of queues. None: they contradict it.
+/// How far apart two figures are, relative to the smaller one, or to `least`; all of it, where that is nothing.
+fn apart(one: f64, other: f64, least: f64) -> f64 {
+    let (smaller, larger) = (one.min(other).max(least), one.max(other));
+    match smaller > 0.0 {
+        true => (one - other).abs() / smaller,
+        false => f64::from(u8::from(larger > 0.0)),
+    }
+}
+
+impl Estimate {
+    /// What may be stated of so long a step: what is measured in the sample is known to its errors, and what would have happened in the
+    /// step differs from that by its own chance, too, the less the longer it is.
+    pub fn errors_of_step(&self, length: Time) -> [f64; 4] {
+        let more = (1.0 + self.sample.span.0 as f64 / length.0 as f64).sqrt();
+        [self.goodput_error, self.queue_error, self.signal_error, self.qp_error]
+            .map(|error| (error * more).max(LEAST_STATED))
+    }
+}
+
+/// How far windows since a step are from what it took for granted: relative, of goodput, of queues and of signals; and whether they
+/// contradict it.
 pub(super) fn compare(
     expected: &Estimate,
     since: &Window,
     packets_to: impl Fn(usize) -> f64,
     batches: f64,
     error: f64,
-) -> Option<(f64, f64)> {
+) -> ([f64; 3], bool) {
     // The mean of so many batches, against that of the sample.
     let chance = 3.0 * (1.0 / batches + 1.0 / BATCHES as f64).sqrt();
-    let judge = |found: f64, mean: f64, deviation: f64, least: f64, error: f64| {
+    let mut contradicts = since.counts.disturbances() > 0;
+    let mut judge = |found: f64, mean: f64, deviation: f64, least: f64, error: f64| {
         let (off, of) = ((found - mean).abs(), mean.max(least));
-        (off <= (chance * deviation).max(2.0 * error * of)).then_some(off / of)
+        contradicts |= off > (chance * deviation).max(2.0 * error * of);
+        apart(found, mean, least)
     };
-    let mut off = (0.0f64, 0.0f64);
+    let mut off = [0.0f64; 3];
     for &(receiver, mean, deviation) in &expected.of_receivers {
         let found = packets_to(receiver) / since.span.0 as f64;
-        off.0 = off.0.max(judge(found, mean, deviation, 0.0, error)?);
+        off[0] = off[0].max(judge(found, mean, deviation, 0.0, error));
     }
     for &(column, mean, deviation) in &expected.of_queues {
-        off.1 = off.1.max(judge(since.gauges[column], mean, deviation, SMALL_QUEUE, QUEUES * error)?);
+        off[1] = off[1].max(judge(since.gauges[column], mean, deviation, SMALL_QUEUE, QUEUES * error));
     }
-    (since.counts.disturbances() == 0).then_some(off)
+    // Signals contradict nothing: what they do shows in goodput and queues.
+    let mut found = [0.0; 2];
+    for qp in 0..expected.rates.len() {
+        let counts = since.counts.of_qp(qp);
+        found[0] += counts.cnps as f64 / since.span.0 as f64;
+        found[1] += counts.marks as f64 / since.span.0 as f64;
+    }
+    for (found, mean) in found.into_iter().zip(expected.of_signals) {
+        off[2] = off[2].max(apart(found, mean, 0.0));
+    }
+    (off, contradicts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_apart_by_a_share_of_the_smaller_one() {
+        assert_eq!([apart(2.0, 3.0, 0.0), apart(3.0, 2.0, 0.0)], [0.5; 2]);
+        assert_eq!(apart(1.0, 3.0, 4.0), 0.5);
+        assert_eq!([apart(0.0, 3.0, 0.0), apart(0.0, 0.0, 0.0)], [1.0, 0.0]);
+    }
+
+    /// A step as long as the sample is as uncertain as it; one that is far longer adds next to nothing.
+    #[test]
+    fn a_short_step_is_less_sure() {
+        let estimate = Estimate {
+            sample: Window { span: Time(100), counts: Default::default(), gauges: vec![] },
+            rates: vec![],
+            goodput_error: 0.0,
+            queue_error: 0.01,
+            signal_error: 0.1,
+            of_signals: [0.0; 2],
+            qp_error: 0.02,
+            is_calm: false,
+            of_receivers: vec![],
+            of_queues: vec![],
+        };
+        let [goodput, queue, signals, _] = estimate.errors_of_step(Time(100));
+        assert_eq!((goodput, queue), (LEAST_STATED, 0.01 * 2f64.sqrt()));
+        assert_eq!(signals, 0.1 * 2f64.sqrt());
+        assert!(estimate.errors_of_step(Time(10_000))[1] < 0.0101);
+    }
 }

@@ -185,19 +185,21 @@ impl Simulation {
         for (off, (_, error)) in skipping.off.iter_mut().zip(&estimate.rates) {
             *off += error * length.0 as f64;
         }
+        let [goodput_error, queue_error, signal_error, qp_error] = estimate.errors_of_step(length);
         skipping.steps.push(Skipped {
             from_ps: from.0,
             to_ps: to.0,
             exact: false,
             observed_ps: estimate.sample.span.0,
             packet_hops: world.packet_hops() - hops,
-            goodput_error: estimate.goodput_error,
-            queue_error: estimate.queue_error,
-            signal_error: estimate.signal_error,
-            qp_error: estimate.qp_error,
+            goodput_error,
+            queue_error,
+            signal_error,
+            qp_error,
             check: "none",
             goodput_off: None,
             queue_off: None,
+            signal_off: None,
         });
         world.fabric.run.skips.add(world.fabric.run.now, length);
         skipping.observed.stepped(world);
@@ -276,11 +278,11 @@ impl Skipping {
                 let to = world.nics.send_qps.iter().enumerate().filter(|(_, s)| s.dst as usize == receiver);
                 to.map(|(qp, _)| since.counts.of_qp(qp).packets as f64).sum()
             };
-            let found = compare(&expected, &since, packets_to, batches, self.error);
+            let (off, contradicts) = compare(&expected, &since, packets_to, batches, self.error);
             if let Some(step) = self.steps.last_mut() {
-                step.check(found);
+                step.check(off, contradicts);
             }
-            if found.is_none() {
+            if contradicts {
                 self.forget();
                 return None;
             }
