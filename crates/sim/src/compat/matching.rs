@@ -1,7 +1,7 @@
 //! Messages and who expects them. They are matched by tag and ranks, and then by bytes alone: what comes early is added
 //! up, and so is what is expected twice, of which only the last is told.
 
-use std::collections::HashMap;
+use crate::engine::NumberMap;
 
 /// Tag, sender and receiver.
 pub type Key = (i32, u32, u32);
@@ -9,13 +9,13 @@ pub type Key = (i32, u32, u32);
 /// What is expected, with whom to tell of it, and what is there.
 #[derive(Debug)]
 pub struct Matching<R> {
-    expected: HashMap<Key, (u64, R)>,
-    early: HashMap<Key, u64>,
+    expected: NumberMap<Key, (u64, R)>,
+    early: NumberMap<Key, u64>,
 }
 
 impl<R> Default for Matching<R> {
     fn default() -> Self {
-        Matching { expected: HashMap::new(), early: HashMap::new() }
+        Matching { expected: NumberMap::default(), early: NumberMap::default() }
     }
 }
 

@@ -4,6 +4,7 @@
 mod arena;
 mod barrier;
 mod heap;
+mod numbers;
 mod place;
 mod prefetch;
 mod queue;
@@ -13,6 +14,7 @@ mod wheel;
 
 pub(crate) use arena::{Arena, Fifo, Linked, NONE};
 pub use barrier::Barrier;
+pub(crate) use numbers::NumberMap;
 pub use place::Place;
 pub(crate) use prefetch::prefetch;
 pub use queue::EventQueue;

@@ -18,10 +18,11 @@ mod program;
 
 pub use own::circle;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tailback_proto::units::Time;
 
+use crate::engine::NumberMap;
 use crate::plan::{Plan, PlanError, QueuePairs, StepPlan, What};
 use crate::work::{Arrived, Finished, JobRecord, Message, Network, SpanRecord, Work, MOST_RECORDED};
 use links::Links;
@@ -65,7 +66,7 @@ pub(crate) struct Jobs {
     timers: Vec<Timer>,
     unused_timers: Vec<u32>,
     /// Messages under way.
-    sent: HashMap<u32, Place>,
+    sent: NumberMap<u32, Place>,
     links: Links,
     tasks: VecDeque<Task>,
     finished: Vec<Finished>,
@@ -111,7 +112,7 @@ impl Jobs {
             empty: Vec::new(),
             timers: Vec::new(),
             unused_timers: Vec::new(),
-            sent: HashMap::new(),
+            sent: NumberMap::default(),
             links: Links::default(),
             tasks: VecDeque::new(),
             finished: Vec::new(),

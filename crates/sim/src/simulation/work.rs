@@ -1,8 +1,9 @@
 //! Messages that are sent during the run, because others are done.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use tailback_proto::units::Time;
 
+use crate::engine::NumberMap;
 use crate::event::Event;
 use crate::fabric::lane;
 use crate::jobs::Jobs;
@@ -29,7 +30,7 @@ struct State {
     /// ends with it.
     by_arrival: bool,
     /// Queue pairs that last, by what they carry.
-    lasting: HashMap<Message, u32>,
+    lasting: NumberMap<Message, u32>,
     /// First queue pair of the work, and what is to be told of each of them.
     first_qp: u32,
     told: Vec<Told>,
@@ -37,7 +38,7 @@ struct State {
     /// were, and how long it had been paused for their class.
     sent: Vec<(u64, Time)>,
     /// By host: until when its link is taken by what was posted so far, at its full rate.
-    taken: HashMap<u32, Time>,
+    taken: NumberMap<u32, Time>,
     /// Messages so far.
     messages: u32,
     over: bool,
@@ -59,11 +60,11 @@ impl Carried {
             awaited: 0,
             problem: None,
             by_arrival,
-            lasting: HashMap::new(),
+            lasting: NumberMap::default(),
             first_qp,
             told: Vec::new(),
             sent: Vec::new(),
-            taken: HashMap::new(),
+            taken: NumberMap::default(),
             messages: 0,
             over: false,
         };

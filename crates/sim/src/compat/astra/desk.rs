@@ -1,6 +1,5 @@
 //! What a rank and its algorithms do with the rest of the world: send, expect, wait.
 
-use std::collections::HashMap;
 use tailback_proto::units::Time;
 
 use super::plan::AstraPlan;
@@ -8,6 +7,7 @@ use crate::compat::chain::Cause;
 use crate::compat::history::History;
 use crate::compat::matching::Matching;
 use crate::compat::timers::Timers;
+use crate::engine::NumberMap;
 use crate::work::{Message, Network};
 
 /// Tags of a trace's own messages are below this; those of collectives begin here.
@@ -43,7 +43,7 @@ pub(super) struct Context<'a> {
     pub plan: &'a AstraPlan,
     pub network: &'a mut dyn Network,
     pub matching: &'a mut Matching<Receiver>,
-    pub sent: &'a mut HashMap<u32, Sent>,
+    pub sent: &'a mut NumberMap<u32, Sent>,
     pub history: &'a mut History,
     pub problem: &'a mut Option<String>,
 }

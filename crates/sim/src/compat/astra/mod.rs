@@ -18,11 +18,10 @@ mod streams;
 mod trace;
 mod tree;
 
-use std::collections::HashMap;
-
 use crate::compat::chain::Took;
 use crate::compat::history::History;
 use crate::compat::matching::Matching;
+use crate::engine::NumberMap;
 use crate::plan::PlanError;
 use crate::work::{Finished, JobRecord, Network, Work};
 use desk::{Context, Receiver, Sent};
@@ -36,7 +35,7 @@ pub struct Astra {
     ranks: Vec<Rank>,
     matching: Matching<Receiver>,
     /// Messages under way.
-    sent: HashMap<u32, Sent>,
+    sent: NumberMap<u32, Sent>,
     history: History,
     finished: Vec<Finished>,
     problem: Option<String>,
@@ -60,7 +59,7 @@ impl Astra {
             plan,
             ranks,
             matching: Matching::default(),
-            sent: HashMap::new(),
+            sent: NumberMap::default(),
             history: History::default(),
             finished: Vec::new(),
             problem: None,

@@ -1,7 +1,7 @@
 //! A rank at work: nodes of its trace in the order of their numbers, as soon as what they wait for is done and what they
 //! need is free. It has one CPU, one GPU for computing and one place for a collective or a send; receives need nothing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use tailback_proto::units::Time;
 
 use super::desk::{own_tag, stream_tag, time, Context, Desk, Receiver, Timer};
@@ -11,6 +11,7 @@ use super::streams::{Stream, Streams};
 use super::trace::{Need, Node, Task};
 use crate::compat::chain::{Cause, Took};
 use crate::compat::timers::Timers;
+use crate::engine::NumberMap;
 use crate::work::Finished;
 
 /// A rank.
@@ -29,7 +30,7 @@ pub(super) struct Rank {
     collectives: Collectives,
     streams: Streams,
     /// By place of a collective's node: streams that have not finished.
-    unfinished: HashMap<u32, u64>,
+    unfinished: NumberMap<u32, u64>,
     next_priority: i32,
     finished: bool,
     report: Option<Finished>,
@@ -80,7 +81,7 @@ impl Rank {
             timers: Timers::default(),
             collectives: Collectives::new(rank, plan),
             streams: Streams::new(plan.dims.len() * plan.queues_per_dim as usize, plan.streams_per_queue()),
-            unfinished: HashMap::new(),
+            unfinished: NumberMap::default(),
             next_priority: 0,
             finished: false,
             report: None,
@@ -124,7 +125,7 @@ impl Rank {
             }
             context.history.chains.over();
         }
-        self.timers.remove(now);
+        self.timers.end();
     }
 
     pub fn on_received(&mut self, stream: u32, context: &mut Context) {

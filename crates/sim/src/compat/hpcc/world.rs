@@ -13,7 +13,7 @@ use super::qp::{RecvQp, SendQp};
 use super::queue_monitor::QueueLengths;
 use super::random::{streams_before_start, FirstNumbers, Stream};
 use super::routing::{Pair, Routes};
-use crate::engine::{prefetch, Arena, EventQueue, Place};
+use crate::engine::{prefetch, Arena, EventQueue, NumberMap, Place};
 use crate::fabric::pause::PauseLogs;
 use crate::work::Work;
 
@@ -187,7 +187,7 @@ pub(super) struct World {
     /// Events to come that are idle.
     pub idle_events: usize,
     /// Flow numbers seen per pair, for the source ports.
-    pub sports: std::collections::HashMap<(u32, u32), u16>,
+    pub sports: NumberMap<(u32, u32), u16>,
     pub rounding: Rounding,
     pub data_overhead: u32,
     pub ack_bytes: u32,

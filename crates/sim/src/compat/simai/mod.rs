@@ -12,11 +12,12 @@ mod groups;
 pub mod plan;
 mod rank;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use tailback_proto::units::Time;
 
 use crate::compat::chain::Took;
 use crate::compat::history::History;
+use crate::engine::NumberMap;
 use crate::jobs::links::Links;
 use crate::plan::PlanError;
 use crate::work::{Finished, JobRecord, LayerRecord, Message, Network, Passage, Work};
@@ -40,7 +41,7 @@ pub struct Simai {
     inside: [Vec<(Time, Outgoing)>; 2],
     links: Links,
     /// Messages in the network, and whether they are out of their NICs.
-    sent: HashMap<u32, (Outgoing, bool)>,
+    sent: NumberMap<u32, (Outgoing, bool)>,
     outgoing: Vec<Outgoing>,
     history: History,
     finished: Vec<Finished>,
@@ -93,7 +94,7 @@ impl Simai {
             latent: VecDeque::new(),
             inside: Default::default(),
             links: Links::default(),
-            sent: HashMap::new(),
+            sent: NumberMap::default(),
             outgoing: Vec::new(),
             history: History::default(),
             finished: Vec::new(),

@@ -158,7 +158,7 @@ impl Rank {
             }
             context.history.chains.over();
         }
-        self.timers.remove(now);
+        self.timers.end();
     }
 
     /// Goes on with its steps as far as it gets.
