@@ -27,17 +27,14 @@ impl<Packet> Default for Arena<Packet> {
 impl<Packet: Linked> Arena<Packet> {
     #[inline]
     pub fn add(&mut self, packet: Packet) -> u32 {
+        if self.free == NONE {
+            self.packets.push(packet);
+            return self.packets.len() as u32 - 1;
+        }
         let index = self.free;
-        let Some(place) = self.packets.get_mut(index as usize) else { return self.add_place(packet) };
-        self.free = place.next();
-        *place = packet;
+        self.free = self[index].next();
+        self[index] = packet;
         index
-    }
-
-    #[cold]
-    fn add_place(&mut self, packet: Packet) -> u32 {
-        self.packets.push(packet);
-        self.packets.len() as u32 - 1
     }
 
     /// Asks for a packet's memory.
@@ -115,7 +112,7 @@ impl Fifo {
     }
 
     /// Appends a packet. Whether it is the first.
-    #[inline(always)] // twice in each hop
+    #[inline]
     pub fn push<Packet: Linked>(&mut self, packets: &mut [Packet], index: u32) -> bool {
         packets[index as usize].set_next(NONE);
         let first = self.head == NONE;
