@@ -16,6 +16,9 @@ def test_pieces_do_not_change_the_bytes_and_one_piece_is_not_copied() -> None:
     )
     assert parquet._in_one(pieces).column(0).num_chunks == 1
     assert parquet.as_parquet(pieces) == parquet.as_parquet(whole)
+    two = pa.concat_tables([whole.slice(0, 1000), pa.concat_tables([pieces.slice(1000)]).combine_chunks()])
+    assert two.column(0).num_chunks == 2
+    assert parquet.as_parquet(two) == parquet.as_parquet(whole)
     # A part of a longer column is written as if it stood alone.
     assert parquet.as_parquet(whole.slice(1000, 5000)) == parquet.as_parquet(
         pa.table({"value": pa.array(range(1000, 6000), pa.float64())})

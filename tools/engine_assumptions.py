@@ -121,7 +121,7 @@ CONSTANTS = (
         "sim/src/simulation/skipping/exact.rs",
         r"WORDS_PER_EVENT: f64 = ([\d.]+)",
         "{}",
-        "A word takes some 2 ns, an event 50 to 100: looking then costs under 1 % where nothing repeats.",
+        "A word takes some 2 ns, an event 50 to 100: comparing then costs under 1 % where nothing repeats.",
     ),
     Constant(
         "Messages from this length on repeat within, for `run.skip: exact`",

@@ -56,8 +56,9 @@ def _in_one(table: pa.Table) -> pa.Table:
     for at, column in enumerate(table.columns):
         if column.num_chunks == 1:
             continue
+        # The last piece may be a shorter one of its own; of two pieces none is there again.
         places = {tuple(part.address for part in chunk.buffers() if part) for chunk in column.chunks[:-1]}
-        if len(places) != 1:
+        if column.num_chunks == 2 or len(places) != 1:
             table = table.set_column(at, table.schema.field(at), pa.chunked_array([column.combine_chunks()]))
     return table
 
