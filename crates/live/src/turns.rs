@@ -1,13 +1,17 @@
-//! One clock for several programs of a machine: a congestion point leads, programs with end points follow it.
+//! One clock for several programs on a machine: a congestion point leads, and programs with end points follow
+//! it.
 //!
-//! Programs that share cores do not run at the same time, so with a clock each the one waits while the time of the other goes on: its queue
-//! drains, or its timers fire. Here time passes in turns. In a turn every program reads what has come, lets happen what is due, and sends;
-//! when all have said that they are done, the leader tells the time of the next turn. So whoever gets no core holds up the clock of all: a
-//! run takes longer, and what happens in it stays the same. A frame is late by a turn, or two.
+//! Programs that share cores do not run at the same time. With a clock of its own, each would find that time
+//! went on while it waited for a core: its queue has drained, or its timers have fired. Here time passes in
+//! turns. In a turn, every program reads what has come, handles what is due, and sends. When all have
+//! reported that they are done, the leader announces the time of the next turn. So a program that gets no
+//! core holds up the clock for all: a run takes longer, but what happens in it stays the same. A frame is
+//! late by a turn or two.
 //!
-//! What is said goes over a socket in the file system: it ends with its program, however that ends, and reaches other network namespaces. A
-//! follower says a byte when it is done, the leader says the time, eight bytes. The clock begins when as many as are expected follow. Who
-//! leaves is no longer waited for; when all have left the clock stands until as many follow again.
+//! The programs talk over a socket in the file system: it closes when its program ends, however that happens,
+//! and it reaches other network namespaces. A follower sends one byte when it is done; the leader sends the
+//! time, in eight bytes. The clock starts when the expected number of followers has come. A follower that
+//! leaves is no longer waited for. When all have left, the clock stands still until as many follow again.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,16 +23,16 @@ use std::time::{Duration, Instant};
 
 use tailback_proto::units::{Rate, Time};
 
-/// A turn is as long as this takes on the link of the point: about a packet.
+/// A turn lasts as long as this many bytes take on the point's link: about a packet.
 const TURN_BYTES: u64 = 1000;
-/// For so long one is waited for, before somebody looks for signals.
+/// How long to wait for another program before looking for signals.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Between two looks for who wants to follow, or for who leads.
+/// Time between two looks for a follower or for the leader.
 const LOOK: Duration = Duration::from_millis(2);
-/// A follower may be started before its leader by so much.
+/// How much earlier than its leader a follower may be started.
 const LEADER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Whose time it is.
+/// The leader's end of the clock.
 #[derive(Debug)]
 pub struct Lead {
     listener: UnixListener,
@@ -47,10 +51,10 @@ struct Follower {
 }
 
 impl Lead {
-    /// Makes the file, for so many followers. A file that a killed program has left is replaced.
+    /// Makes the socket file, for `expected` followers. A file that a killed program left behind is replaced.
     ///
     /// # Errors
-    /// It cannot be made; another program leads there.
+    /// The file cannot be made, or another program leads there.
     pub fn new(path: &str, expected: usize, rate: Rate) -> io::Result<Lead> {
         let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
         if is_socket && UnixStream::connect(path).is_err() {
@@ -74,7 +78,8 @@ impl Lead {
         self.now
     }
 
-    /// The leader is done with its turn: the time of the next. None: others are not, or are not there yet.
+    /// Ends the leader's turn. Returns the time of the next turn. None: others are not done, or are not there
+    /// yet.
     pub fn next_turn(&mut self) -> Option<Time> {
         if !self.gathered() {
             sleep(LOOK);
@@ -95,7 +100,7 @@ impl Lead {
         Some(self.now)
     }
 
-    /// Whether the clock runs.
+    /// Whether the clock runs. Lets followers join until it does.
     fn gathered(&mut self) -> bool {
         if self.runs && self.followers.is_empty() {
             self.runs = false;
@@ -141,17 +146,17 @@ fn is_early(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Somebody else's time.
+/// A follower's end of the clock.
 #[derive(Debug)]
 pub struct Follow {
     stream: UnixStream,
-    /// It has said that it is done.
+    /// Whether it has reported that it is done.
     waits: bool,
     begin: Option<Time>,
 }
 
 impl Follow {
-    /// Follows the leader of a file.
+    /// Follows the leader at a socket file.
     ///
     /// # Errors
     /// Nobody leads there.
@@ -167,7 +172,8 @@ impl Follow {
         Ok(Follow { stream, waits: false, begin: None })
     }
 
-    /// It is done with its turn: the time of the next since the first one that it was told. None: others are not.
+    /// Ends the follower's turn. Returns the time of the next turn, counted from the first time that it was
+    /// told. None: others are not done.
     ///
     /// # Errors
     /// The leader has ended.
@@ -220,7 +226,7 @@ mod tests {
                 told
             }
         });
-        // Its first turn: it says that it is ready, and hears the time when all are.
+        // Its first turn: it reports that it is ready, and hears the time once all are.
         while slow.next_turn().unwrap().is_none() {
             lead.next_turn();
         }

@@ -1,23 +1,25 @@
-//! State that may come back: what a state machine is made of, for who looks whether all is as it was some time ago.
+//! State that may come back: what to compare in a state machine to tell whether it is in the same state as
+//! some time ago.
 //!
-//! Each state machine hands out what decides its future, with times relative to now and positions relative to each other, and
-//! apart from that its counters. What is the same in both does the same from then on, and its counters grow by as much again. A
-//! struct is taken apart by the names of all its fields, so that a new one does not compile until it is treated.
+//! Each state machine hands out what decides its future, with times relative to now and positions relative to
+//! each other, and separately its counters. Where the former is the same twice, the machine does the same
+//! from then on, and its counters grow by as much again. A struct is destructured by the names of all its
+//! fields, so that code with a new field does not compile until the field is handled.
 
 use crate::units::Time;
 
-/// What state is handed to.
+/// What a state machine hands its state to.
 pub trait Walk {
-    /// Decides the future.
+    /// A word that decides the future.
     fn state(&mut self, word: u64);
 
-    /// The same of an instant, as far from now as it is.
+    /// An instant that decides the future, by its distance from now.
     fn at(&mut self, time: Time);
 
-    /// The same of an instant that matters only while it is to come.
+    /// An instant that decides the future only while it is still to come.
     fn until(&mut self, time: Time);
 
-    /// Grows, and decides nothing.
+    /// A counter, which grows and decides nothing.
     fn counter(&mut self, counter: &mut u64);
 
     /// Several words of state.
@@ -30,10 +32,10 @@ pub trait Walk {
         counters.into_iter().for_each(|counter| self.counter(counter));
     }
 
-    /// There is something that is not looked into: nothing is the same as this.
+    /// There is something that is not handed out, so that no state is the same as this one.
     fn unlike(&mut self);
 
-    /// Whether it is known already that this is another state: what follows may be left out.
+    /// Whether this is already known to be another state, so that the rest may be left out.
     fn is_over(&self) -> bool {
         false
     }

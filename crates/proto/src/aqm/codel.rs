@@ -57,7 +57,7 @@ crate::parameters! {
     }
 }
 
-/// What `tc` takes in microseconds and the kernel keeps in 32 bits.
+/// Times that `tc` takes in microseconds and the kernel keeps in 32 bits.
 const TIMES: std::ops::RangeInclusive<Time> = Time::from_us(1)..=Time::from_ms(1_000_000);
 
 /// CoDel's parameters as the kernel keeps them.
@@ -76,7 +76,7 @@ pub(super) struct Law {
 }
 
 impl Law {
-    /// As `tc` hands it to the kernel, in whole microseconds.
+    /// The parameters as `tc` hands them to the kernel, in whole microseconds.
     pub fn new(parameters: &CodelParameters, mtu_bytes: u32, ecn: bool) -> Self {
         let of_us = |time: Time| units(time.0 / Time::from_us(1).0 * 1000);
         Law {
@@ -118,7 +118,7 @@ pub(super) struct CodelState {
 /// The queue that CoDel takes packets from.
 pub(super) trait Source {
     fn pop(&mut self) -> Option<Skb>;
-    /// Of the whole discipline, not only of this queue.
+    /// Bytes in the whole discipline, not only in this queue.
     fn backlog_bytes(&self) -> u64;
     fn drop(&mut self, skb: Skb);
 }
@@ -132,7 +132,7 @@ impl CodelState {
         self.rec_inv_sqrt = (((rest >> 2).wrapping_mul(x) >> 31) >> FRACTION_SHIFT) as u16;
     }
 
-    /// `from` and interval / sqrt(count).
+    /// `from` plus interval / sqrt(count).
     fn control_law(&self, from: u32, p: &Law) -> u32 {
         let fraction = (self.rec_inv_sqrt as u64) << FRACTION_SHIFT;
         from.wrapping_add(((p.interval as u64 * fraction) >> 32) as u32)
@@ -164,7 +164,7 @@ impl CodelState {
         before(self.first_above, now)
     }
 
-    /// The next packet, and whether it is to be marked. Packets dropped on the way go to `source`.
+    /// The next packet, and whether to mark it. Packets dropped on the way go to `source`.
     pub fn dequeue(
         &mut self,
         p: &Law,
@@ -235,7 +235,7 @@ impl CodelState {
     }
 }
 
-/// What `tc -s qdisc` prints of `codel` beside the counters.
+/// What `tc -s qdisc` prints about `codel` besides the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CodelReadout {
     /// Drops since dropping began.
@@ -244,7 +244,7 @@ pub struct CodelReadout {
     pub lastcount: u32,
     /// Wait of the last packet at the head, us.
     pub ldelay_us: u32,
-    /// Time to the next drop, us; below 0: it is due. `None`: not dropping.
+    /// Time to the next drop, us. Below 0: a drop is due. `None`: not dropping.
     pub drop_next_us: Option<i64>,
     /// Largest packet that was at the head, bytes.
     pub maxpacket: u32,
@@ -284,7 +284,7 @@ impl Source for Head<'_> {
 }
 
 impl Codel {
-    /// An empty queue. `mtu_bytes`: of the device, with the Ethernet header.
+    /// An empty queue. `mtu_bytes` is the device's MTU plus the Ethernet header.
     pub fn new(queue: &CodelQueueParameters, codel: &CodelParameters, mtu_bytes: u32) -> Self {
         Codel {
             law: Law::new(codel, mtu_bytes, queue.ecn),
@@ -295,14 +295,14 @@ impl Codel {
         }
     }
 
-    /// Puts a packet at the end, or drops it where the queue is full.
+    /// Appends a packet, or drops it if the queue is full.
     pub fn enqueue(&mut self, skb: Skb, now: Time) -> Enqueue {
         let result = self.fifo.enqueue(skb, now);
         self.drop_overlimit += matches!(result, Enqueue::Dropped(_)) as u64;
         result
     }
 
-    /// The next packet, and whether it is to be marked.
+    /// The next packet, and whether to mark it.
     pub fn dequeue(&mut self, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Option<(Skb, bool)> {
         let mut head = Head { fifo: &mut self.fifo, drops };
         self.state.dequeue(&self.law, &mut self.statistics, now, &mut head)

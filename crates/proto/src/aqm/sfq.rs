@@ -39,19 +39,19 @@ struct Slot {
     /// Neighbours in the list of slots with equally many packets.
     deeper: u32,
     shallower: u32,
-    /// Value of the hash.
+    /// Hash value of the flow.
     hash: u32,
     allot: i64,
 }
 
-/// State.
+/// State of the discipline.
 #[derive(Clone, Debug)]
 pub struct Sfq {
     parameters: SfqParameters,
     slots: Vec<Slot>,
     /// The slot of each hash value.
     of_hash: Vec<u32>,
-    /// By number of packets: the slot that reached it last, head of the list of such slots.
+    /// For each number of packets: the slot that reached it last, which heads the list of such slots.
     by_depth: Vec<u32>,
     /// Length of the longest queue, packets.
     deepest: u32,
@@ -63,7 +63,8 @@ pub struct Sfq {
 }
 
 impl Sfq {
-    /// An empty discipline. Limits are cut as the kernel cuts them: flows to the hash values and packets, packets to what all flows may hold.
+    /// An empty discipline. Limits are capped as in the kernel: flows by the number of hash values and by the
+    /// limit of packets, packets by what all flows may hold.
     pub fn new(parameters: &SfqParameters) -> Self {
         let mut p = *parameters;
         p.flows = p.flows.min(p.divisor);
@@ -167,7 +168,7 @@ impl Sfq {
         Enqueue::Queued { marked: false }
     }
 
-    /// A flow that was empty joins the end of the round.
+    /// Adds a flow that was empty to the end of the round.
     fn join(&mut self, index: u32) {
         match self.tail {
             NONE => self.slots[index as usize].next = index,
@@ -180,7 +181,7 @@ impl Sfq {
         self.slots[index as usize].allot = self.parameters.quantum.0 as i64;
     }
 
-    /// The flow after the tail has become empty.
+    /// Removes the flow after the tail, which has become empty.
     fn leave(&mut self, index: u32) {
         let next = self.slots[index as usize].next;
         self.of_hash[self.slots[index as usize].hash as usize] = NONE;
@@ -190,7 +191,8 @@ impl Sfq {
         }
     }
 
-    /// Takes the last packet of the longest queue, which has at least two: there are never more flows than the limit of packets.
+    /// Takes the last packet of the longest queue. That queue has at least two packets: there are never more
+    /// flows than the limit of packets.
     fn drop_longest(&mut self) -> (Skb, u32) {
         let index = self.by_depth[self.deepest as usize];
         let victim = self.slab.pop_back(&mut self.slots[index as usize].packets).expect("it has packets");

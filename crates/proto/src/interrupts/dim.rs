@@ -1,10 +1,11 @@
 //! Dynamic interrupt moderation: which of five profiles a completion queue uses.
 //!
-//! Source: Linux lib/dim/net_dim.c and dim.c, include/linux/dim.h. Every 64 interrupts the throughput since the last decision is compared
-//! with the one before: bytes first, then packets, then interrupts; more than 10 % counts as a difference. While throughput
-//! improves, the profile keeps moving in the same direction; otherwise it turns back. Having passed the best profile and
-//! turned back to it, it parks there until the throughput changes; after ten steps without finding a best one it parks for
-//! ten decisions.
+//! Source: Linux lib/dim/net_dim.c and dim.c, include/linux/dim.h. Every 64 interrupts, the throughput since
+//! the last decision is compared with the throughput before it: bytes first, then packets, then interrupts.
+//! More than 10 % counts as a difference. While throughput improves, the profile keeps moving in the same
+//! direction; otherwise it turns back. After passing the best profile and turning back to it, the queue parks
+//! there until the throughput changes. After ten steps without finding a best profile, it parks for ten
+//! decisions.
 //!
 //! Leaves out: the work queue that applies a profile a moment later, and profiles changed by the user.
 
@@ -47,7 +48,7 @@ enum Tuning {
     Left,
 }
 
-/// What went through a queue so far.
+/// Totals of a queue so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Interrupts.
@@ -58,7 +59,7 @@ pub struct Sample {
     pub bytes: u64,
 }
 
-/// Throughput between two samples, each per millisecond.
+/// Throughput between two samples, per millisecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Throughput {
     bytes: u64,
@@ -73,7 +74,7 @@ enum Change {
     Worse,
 }
 
-/// State.
+/// State of the moderation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dim {
     tuning: Tuning,
@@ -129,7 +130,7 @@ impl Dim {
         self.profile
     }
 
-    /// A poll is over, and the interrupt is enabled again. Returns whether the profile changed.
+    /// Called when a poll is over and the interrupt is enabled again. Returns whether the profile changed.
     pub fn on_poll_complete(&mut self, now: Time, sample: Sample) -> bool {
         let microseconds = (now.saturating_sub(self.started)).0 / Time::from_us(1).0;
         if sample.events - self.start.events < EVENTS || microseconds == 0 {
@@ -173,7 +174,7 @@ impl Dim {
                 }
             }
         }
-        // While parked, throughput is compared with what it was when parking.
+        // While parked, throughput is compared with its value at the time of parking.
         if !(parked && self.tuning == Tuning::ParkedOnTop) {
             self.before = throughput;
         }
@@ -241,7 +242,8 @@ impl Dim {
 mod tests {
     use super::*;
 
-    /// Feeds decisions a millisecond apart; `rate`: packets of 1000 B a millisecond with each profile.
+    /// Feeds decisions a millisecond apart. `rate` gives the packets of 1000 B per millisecond with each
+    /// profile.
     fn run(dim: &mut Dim, decisions: u64, rate: impl Fn(usize) -> u64) {
         let mut sample = dim.start;
         let mut now = dim.started;

@@ -1,10 +1,10 @@
-//! What everything that happens waited for: the event that asked for it.
+//! What everything in a run waited for: the event that asked for it.
 //!
-//! Whatever a rank does, it does in an event: a time has come, or a message is there. What it asks for then, a message or
-//! a time, begins at that instant and is an event of its own later. So each event has one before it, back to the
-//! beginning of the run, and the times between them add up to the time of the last one: nothing is left out and nothing
-//! counts twice. An event is kept as long as something that is under way goes back to it; of very many, those that nothing
-//! waits for at once are added up and forgotten.
+//! Whatever a rank does, it does in an event: a time has come, or a message has arrived. What the rank then
+//! asks for, a message or a time, begins at that instant and later is an event of its own. So each event has
+//! one before it, back to the beginning of the run, and the times between them add up to the time of the last
+//! one: nothing is left out, and nothing counts twice. An event is kept as long as something under way leads
+//! back to it. When there are very many, those that nothing waits for directly are added up and forgotten.
 
 use std::collections::HashMap;
 use tailback_proto::units::Time;
@@ -13,15 +13,15 @@ use crate::work::{ChainRecord, ChainStep, LateRecord, Passage, MOST_RECORDED};
 
 /// Most events that are kept, 80 B each.
 const MOST_KEPT: usize = 1 << 18;
-/// What waits for the beginning of the run, or for what is not kept.
+/// What waits for the beginning of the run, or for an event that is not kept.
 const NONE: Cause = Cause(u32::MAX);
 
-/// An event that something under way waits for: whoever has it keeps it.
+/// An event that something under way waits for. Whoever holds a cause keeps its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Cause(u32);
 
-/// What took the time until an event.
+/// What the time up to an event was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
     /// A rank computed.
@@ -30,29 +30,29 @@ pub enum Took {
     Delay,
     /// A reduction in a rank's memory.
     Reduce,
-    /// A message inside of a server that the network does not carry: to whom, and its size.
+    /// A message inside a server, which the network does not carry: its receiver and size.
     Inside(u32, u64),
-    /// A message: to whom, its size, and how it came through.
+    /// A message: its receiver, its size, and how it came through.
     Message(u32, u64, Passage),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Event {
     before: Cause,
-    /// How many go back to it.
+    /// How many causes and events lead back to it.
     held: u32,
-    /// Whose time it was.
+    /// The rank whose time it was.
     rank: u32,
     at: Time,
     took: Took,
 }
 
-/// The events of a run that something goes back to.
+/// The events of a run that something leads back to.
 #[derive(Debug)]
 pub struct Chains {
     events: Vec<Event>,
     free: Vec<u32>,
-    /// By event: what came before it, where that is forgotten.
+    /// For each event whose predecessors are forgotten: what they took.
     forgotten: HashMap<u32, Sums>,
     /// The event under way.
     current: Cause,
@@ -75,13 +75,13 @@ impl Default for Chains {
 }
 
 impl Chains {
-    /// What is asked for now waits for the event under way.
+    /// The cause of what is asked for now: the event under way.
     #[inline]
     pub fn cause(&mut self) -> Cause {
         self.again(self.current)
     }
 
-    /// The same cause for something else.
+    /// The same cause once more, for something else.
     #[inline]
     pub fn again(&mut self, cause: Cause) -> Cause {
         if let Some(event) = self.events.get_mut(cause.0 as usize) {
@@ -90,7 +90,7 @@ impl Chains {
         cause
     }
 
-    /// What waited for `before` happens. Until [`Self::over`] it is the event under way.
+    /// What waited for `before` happens. It is the event under way until [`Self::over`].
     #[inline]
     pub fn happens(&mut self, before: Cause, rank: u32, at: Time, took: Took) {
         if self.too_long {
@@ -117,14 +117,14 @@ impl Chains {
         };
     }
 
-    /// The event under way is over.
+    /// Ends the event under way.
     #[inline]
     pub fn over(&mut self) {
         let current = std::mem::replace(&mut self.current, NONE);
         self.release(current);
     }
 
-    /// A rank finishes.
+    /// A rank finishes, in the event under way.
     pub fn finish(&mut self) {
         let before = std::mem::replace(&mut self.last, self.current);
         let _ = self.again(self.last);
@@ -145,7 +145,7 @@ impl Chains {
         }
     }
 
-    /// Adds up and forgets all events but those that something waits for at once.
+    /// Adds up and forgets all events but those that something waits for directly.
     #[cold]
     fn forget(&mut self) {
         let mut followers = vec![0; self.events.len()];
@@ -156,7 +156,7 @@ impl Chains {
         }
         let mut sums: Vec<Option<Sums>> = vec![None; self.events.len()];
         let mut path = Vec::new();
-        // What nobody holds may name places that others have by now.
+        // Events that nobody holds may name places that others have taken by now.
         for place in (0..self.events.len() as u32).filter(|&place| self.events[place as usize].held > 0) {
             let mut at = place;
             while sums.get(at as usize).is_some_and(Option::is_none) {
@@ -187,7 +187,8 @@ impl Chains {
         }
     }
 
-    /// From the event with which the last rank finished back to the beginning. None: too many events were waited for at once.
+    /// The chain from the event with which the last rank finished back to the beginning. None: too many
+    /// events were waited for at the same time.
     pub fn record(&self) -> Option<ChainRecord> {
         if self.too_long {
             return None;
@@ -214,7 +215,7 @@ impl Chains {
 }
 
 impl Took {
-    /// What it was, and of a message to whom.
+    /// The kind of event, and the receiver of a message.
     fn in_words(self) -> (&'static str, Option<u32>) {
         match self {
             Took::Compute => ("compute", None),
@@ -226,7 +227,7 @@ impl Took {
     }
 }
 
-/// What the events of a chain took, until the last of them.
+/// What the events of a chain took, up to the last of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     at: Time,
@@ -306,7 +307,7 @@ mod tests {
     const PASSAGE: Passage =
         Passage { ideal: Time(30), link: Time(10), behind: Time(5), paused: Time(7), resent: 2 };
 
-    /// Computing, a message and a reduction; what waits for nothing that is under way is forgotten.
+    /// Computing, a message and a reduction. What nothing under way waits for is forgotten.
     #[test]
     fn times_add_up_and_what_nobody_goes_back_to_is_forgotten() {
         let mut chains = Chains::default();
@@ -326,7 +327,8 @@ mod tests {
         let found = chains.record().expect("it is short");
         assert_eq!((found.rank, found.end_ps, found.events), (4, 143, 3));
         assert_eq!((found.compute_ps, found.reduce_ps, found.ideal_ps), (100, 3, 30));
-        // Ten beyond the empty network: five behind others, five of the seven in which the link was paused.
+        // Ten more than in the empty network: five behind others, and five of the seven in which the link was
+        // paused.
         assert_eq!((found.behind_ps, found.paused_ps, found.queued_ps, found.resent), (5, 5, 0, 2));
         assert_eq!(
             found.steps,
@@ -339,7 +341,7 @@ mod tests {
         assert_eq!(chains.free.len() + 3, chains.events.len());
     }
 
-    /// Many chains side by side, longer than what is kept: sums are whole, steps are the last ones.
+    /// Many chains side by side, longer than what is kept: sums are complete, and steps are the last ones.
     #[test]
     fn what_is_forgotten_still_counts() {
         const RANKS: u32 = 16;
@@ -360,7 +362,7 @@ mod tests {
         assert_eq!(chains.events.len(), MOST_KEPT);
         let found = chains.record().expect("few are waited for at once");
         assert_eq!((found.rank, found.events, found.end_ps), (RANKS - 1, steps, 40 * steps));
-        // Each message takes ten beyond the empty network: five behind others, five paused.
+        // Each message takes ten more than in the empty network: five behind others, five paused.
         let messages = steps.div_ceil(2);
         assert_eq!((found.ideal_ps, found.delay_ps), (30 * messages, 40 * (steps / 2)));
         assert_eq!((found.behind_ps, found.paused_ps, found.queued_ps), (5 * messages, 5 * messages, 0));

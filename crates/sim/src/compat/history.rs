@@ -1,4 +1,4 @@
-//! What ranks did, and what the one waited for that finished last: of runs of another simulator's inputs.
+//! What ranks did, and what the last rank to finish waited for, in runs of another simulator's inputs.
 
 use std::collections::HashMap;
 use tailback_proto::units::Time;
@@ -12,17 +12,17 @@ pub struct History {
     pub chains: Chains,
     steps: Vec<StepRecord>,
     numbers: HashMap<StepRecord, u32>,
-    /// Begun, ended, and the first spans.
+    /// How many steps have begun and ended, and the first spans.
     record: JobRecord,
 }
 
 impl History {
-    /// A rank begins something.
+    /// A rank begins a step.
     pub fn begins(&mut self) {
         self.record.operations += 1;
     }
 
-    /// A rank has done a step since `begin`, or will have at `end`.
+    /// A rank has done a step since `begin`, or will have done it at `end`.
     pub fn does(&mut self, rank: u32, step: StepRecord, begin: Time, end: Time) {
         self.record.ended += 1;
         if self.record.has_room() {
@@ -34,7 +34,7 @@ impl History {
         }
     }
 
-    /// The job: what it is called, its ranks, and those that have finished.
+    /// The job: its name, its ranks, and those that have finished.
     pub fn job(&self, name: &str, ranks: usize, finished: &[Finished]) -> JobRecord {
         let (mut finished_ps, mut computed_ps) = (vec![None; ranks], vec![None; ranks]);
         for one in finished {

@@ -1,11 +1,12 @@
 //! How packets get from a queueing discipline to a device.
 //!
-//! Sources: Linux net/core/dev.c (`__dev_xmit_skb`, `net_tx_action`), net/sched/sch_generic.c (`__qdisc_run` and its quota
-//! of `dev_tx_weight`, `sch_direct_xmit`, `dev_requeue_skb`, `TCQ_F_CAN_BYPASS`). Only one core runs a discipline at
-//! a time (`__QDISC_STATE_RUNNING`); others that queue a packet meanwhile leave it to that core. A discipline with a single transmit
-//! queue is not dequeued while that queue is stopped (`TCQ_F_ONETXQUEUE`). Otherwise, and when it is bypassed, a packet that finds
-//! its transmit queue stopped is put back (a requeue) and waits until the queue is woken. The core that wakes the
-//! queue, on a completion, continues the discipline.
+//! Sources: Linux net/core/dev.c (`__dev_xmit_skb`, `net_tx_action`), net/sched/sch_generic.c (`__qdisc_run`
+//! and its quota of `dev_tx_weight`, `sch_direct_xmit`, `dev_requeue_skb`, `TCQ_F_CAN_BYPASS`). Only one core
+//! at a time runs a discipline (`__QDISC_STATE_RUNNING`); other cores that queue a packet meanwhile leave it
+//! to that core. A discipline with a single transmit queue is not dequeued while that queue is stopped
+//! (`TCQ_F_ONETXQUEUE`). With several transmit queues, or when the discipline is bypassed, a packet that
+//! finds its transmit queue stopped is put back (a requeue) and waits until the queue is woken. The core that
+//! wakes the queue, on a completion, resumes the discipline.
 //!
 //! Leaves out: lock contention between cores, and bulk dequeue.
 
@@ -18,34 +19,35 @@ use crate::engine::Stream;
 #[derive(Debug)]
 pub(crate) struct Egress {
     pub qdisc: Qdisc,
-    /// Port of the world.
+    /// The port, by its index in the world.
     pub port: u32,
-    /// Its transmit queue, if it has only one.
+    /// The port's transmit queue, if it has only one.
     pub(super) only_queue: Option<u32>,
-    /// Its index among the cores' transmit queues.
+    /// Index among the cores' transmit queues.
     pub(super) output: u32,
-    /// Its index among the timers.
+    /// Index among the timers.
     pub(super) timer: u32,
-    /// A packet that finds it empty goes straight to the device.
+    /// Whether a packet that finds the discipline empty goes straight to the device.
     pub(super) bypass: bool,
     pub(super) random: Stream,
-    /// Being run by a core: packets left of its quota.
+    /// Whether a core is running the discipline, and how many packets are left of that core's quota.
     pub(super) running: bool,
     pub(super) quota: u32,
-    /// The current packet bypassed the queue.
+    /// Whether the current packet bypassed the queue.
     pub(super) direct: bool,
-    /// Scheduled on a core (`__QDISC_STATE_SCHED`).
+    /// Whether the discipline is scheduled on a core (`__QDISC_STATE_SCHED`).
     pub(super) scheduled: bool,
-    /// The core whose softirq runs it.
+    /// The core whose softirq runs the discipline.
     pub(super) output_core: Option<u32>,
-    /// The packet that this softirq hands to the device.
+    /// The packet that this softirq is handing to the device.
     pub(super) sending: Option<u32>,
-    /// Transmit queue of the packet that was put back.
+    /// The transmit queue of the packet that was put back.
     pub(super) held_for: Option<u32>,
-    /// When its timer is due, and the core that armed it, which it interrupts (`HRTIMER_MODE_ABS_PINNED`).
+    /// When the watchdog timer is due, and the core that armed it and that it interrupts
+    /// (`HRTIMER_MODE_ABS_PINNED`).
     pub(super) watchdog_at: Time,
     pub(super) watchdog_core: u32,
-    /// Data packets waiting, for the audit.
+    /// Data packets that wait here, for the audit.
     pub data_packets: u64,
     pub marked: u64,
 }

@@ -12,45 +12,46 @@ pub use crate::host::path::settings::{
     StallsParameters,
 };
 
-/// What lies between a NIC's port and memory.
+/// The data path between a NIC's port and memory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostPathPlan {
     /// Sizes of the NIC's receive buffer.
     pub receive_buffer: ReceiveBufferParameters,
-    /// Its parts: those with an xoff have the size of the lossless part, those without one that of the lossy part.
+    /// The buffers that it is divided into. One with an xoff has the lossless size, one without has the lossy
+    /// size.
     pub receive_buffers: Vec<ReceiveBufferPlan>,
-    /// The pauses that the NIC asks for.
+    /// How the NIC pauses its peer.
     pub pause: PauseParameters,
     /// The link between the NIC and the root port, and its buffer there.
     pub path: PathParameters,
-    /// What a write takes beside its payload: framing, sequence number, header, LCRC.
+    /// Bytes that a write takes besides its payload: framing, sequence number, header, LCRC.
     pub tlp_overhead_bytes: u64,
-    /// Where the payload goes to, and comes from.
+    /// Where the payload is written to and read from.
     pub target: TargetPlan,
-    /// How the NIC fetches what it sends; none: it always has it.
+    /// How the NIC fetches what it sends. None: the data is always at hand.
     pub reads: Option<ReadsParameters>,
 }
 
-/// A part of a NIC's receive buffer (`mlnx_qos` shows them).
+/// One of a NIC's receive buffers (`mlnx_qos` shows them).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiveBufferPlan {
-    /// The NIC pauses its peer from this fill on; none: the buffer is lossy.
+    /// Fill at which the NIC pauses its peer. None: the buffer is lossy.
     pub xoff_bytes: Option<u64>,
-    /// The pause ends at this fill.
+    /// Fill at which the pause ends.
     pub xon_bytes: Option<u64>,
-    /// Priorities that share it.
+    /// Priorities that share the buffer.
     pub priorities: Vec<u8>,
 }
 
-/// Where the payload of a host lies.
+/// Where a host's payload lies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum TargetPlan {
     /// Host memory.
     Memory(MemoryPlan),
-    /// Memory of a GPU, peer to peer.
+    /// GPU memory, peer to peer.
     Gpu(GpuPlan),
 }
 
@@ -60,7 +61,7 @@ pub enum TargetPlan {
 pub struct MemoryPlan {
     /// The controller.
     pub own: MemoryParameters,
-    /// I/O writes into the cache; none: to memory.
+    /// How I/O writes into the cache. None: I/O writes to memory.
     pub ddio: Option<DdioParameters>,
 }
 
@@ -68,14 +69,14 @@ pub struct MemoryPlan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuPlan {
-    /// Its memory and the way there.
+    /// The GPU's memory and the way to it.
     pub own: GpuParameters,
-    /// Stalls, in which it serves nothing, if any.
+    /// Stalls, during which the GPU serves nothing, if any.
     pub stalls: Option<StallsParameters>,
 }
 
 impl HostPathPlan {
-    /// Refuses settings outside of their bounds.
+    /// Refuses settings that are out of bounds.
     pub(super) fn check_settings(&self, place: &str) -> Result<(), PlanError> {
         in_bounds(&format!("{place}.receive_buffer"), &self.receive_buffer)?;
         in_bounds(&format!("{place}.pause"), &self.pause)?;
@@ -95,7 +96,7 @@ impl HostPathPlan {
         }
     }
 
-    /// What is wrong with it, if anything.
+    /// The first problem of the plan, if there is one.
     pub(super) fn problem(&self) -> Option<String> {
         self.buffers_problem().or_else(|| self.pcie_problem())
     }
@@ -141,7 +142,7 @@ impl HostPathPlan {
         }
     }
 
-    /// Data credits for writes: the root port's, or as much as may be in flight to a GPU.
+    /// Data credits for writes: the root port's, or what may be in flight to a GPU where that is less.
     pub(crate) fn data_credits(&self) -> u64 {
         let buffer = self.path.iio_lines as u64 * LINE_BYTES;
         let bytes = match &self.target {

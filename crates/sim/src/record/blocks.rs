@@ -1,19 +1,20 @@
-//! Rows of the flow table in blocks: many rows take little room so, since most columns of a block hold one value.
+//! Rows of the flow table in blocks. Many rows take little room this way, since most columns of a block hold
+//! a single value.
 
 use std::collections::BTreeMap;
 
 use super::columns::{Column, Read, COLUMNS};
 use super::flow::Flow;
 
-/// Rows of a block.
+/// Rows in a block.
 pub const BLOCK_ROWS: usize = 1 << 15;
 
 /// The values of a column in a block.
 #[derive(Debug, PartialEq)]
 pub enum Values<T> {
-    /// This one in all rows.
+    /// One value for all rows.
     Same(T),
-    /// By row.
+    /// A value for each row.
     Each(Vec<T>),
 }
 
@@ -25,7 +26,7 @@ impl<T: Clone + PartialEq> Values<T> {
         }
     }
 
-    /// By row, of so many.
+    /// The value of each of `rows` rows.
     pub fn iter(&self, rows: usize) -> impl Iterator<Item = T> + '_ {
         let (same, each) = match self {
             Values::Same(value) => (Some(std::iter::repeat_n(value, rows)), None),
@@ -52,7 +53,7 @@ impl<T: Clone + PartialEq> Values<T> {
 pub enum Cells {
     /// The number of the row.
     Row,
-    /// Texts, and by row which of them, if one.
+    /// Texts, and for each row which of them it has, if any.
     Text(Vec<String>, Values<Option<u32>>),
     Integer(Values<u64>),
     OptionalInteger(Values<Option<u64>>),
@@ -93,7 +94,7 @@ impl Cells {
         }
     }
 
-    /// Whether a row has none.
+    /// Whether some row has no value.
     pub fn has_none(&self) -> bool {
         match self {
             Cells::Row | Cells::Integer(_) | Cells::Float(_) => false,
@@ -103,7 +104,7 @@ impl Cells {
         }
     }
 
-    /// Whether a row has a value: where there are no rows, none has.
+    /// Whether some row has a value. Without rows, none has.
     pub fn has_some(&self) -> bool {
         match self {
             Cells::Row => true,
@@ -129,17 +130,17 @@ fn texts<'a>(rows: impl Iterator<Item = Option<&'a str>>) -> Cells {
     Cells::Text(names, Values::of(at))
 }
 
-/// Rows of the flow table that follow each other.
+/// Consecutive rows of the flow table.
 #[derive(Debug, PartialEq)]
 pub struct FlowBlock {
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
-    /// By column of [`COLUMNS`].
+    /// One for each column of [`COLUMNS`].
     pub columns: Vec<Cells>,
 }
 
 impl FlowBlock {
-    /// Of some rows.
+    /// A block of some rows.
     pub fn new(rows: &[Flow]) -> FlowBlock {
         FlowBlock {
             rows: rows.len(),
@@ -149,7 +150,8 @@ impl FlowBlock {
 }
 
 impl FlowBlock {
-    /// The rows of two blocks as one; `first`: of each row whether it is the next one of the first block.
+    /// Merges the rows of two blocks. `first` says for each row whether it is the next one of the first
+    /// block.
     pub(super) fn merged(self, other: FlowBlock, first: &[bool]) -> FlowBlock {
         let rows = (self.rows, other.rows);
         let columns = self.columns.into_iter().zip(other.columns);
@@ -192,7 +194,7 @@ impl Cells {
         }
     }
 
-    /// By row, if it has one.
+    /// The integer of each row, if it has one.
     fn integers(&self, rows: usize) -> Box<dyn Iterator<Item = Option<u64>> + '_> {
         match self {
             Cells::Integer(values) => Box::new(values.iter(rows).map(Some)),
@@ -201,7 +203,7 @@ impl Cells {
         }
     }
 
-    /// See `integers`.
+    /// The number of each row, if it has one.
     fn floats(&self, rows: usize) -> Box<dyn Iterator<Item = Option<f64>> + '_> {
         match self {
             Cells::Float(values) => Box::new(values.iter(rows).map(Some)),
@@ -223,7 +225,7 @@ mod tests {
         assert_eq!(optional.map(|(_, cells)| cells.has_some()).collect::<Vec<_>>(), [false]);
     }
 
-    /// Rows with and without values, in whatever order: as if they had been one block.
+    /// Rows with and without values, in any order, merge as if they had been one block.
     #[test]
     fn two_blocks_as_one() {
         let row = |number: usize| Flow {
@@ -247,7 +249,7 @@ mod tests {
     }
 
     impl FlowBlock {
-        /// Whether all rows are the same, whatever way they are held.
+        /// Whether all rows are the same, no matter how they are stored.
         pub fn alike(&self, other: &FlowBlock) -> bool {
             let text = |block: &FlowBlock, cells: &Cells| match cells {
                 Cells::Row => "rows".to_owned(),

@@ -1,5 +1,6 @@
-//! What is recorded of time that repeats exactly: one period of it is read at each phase at which a bin will end, and bins are put
-//! together from that. Sums are of whole numbers, so each bin is what it would be if it had been read.
+//! Records time that repeats exactly. One period is read at each phase at which a bin will end, and bins are
+//! put together from these readings. Sums are of whole numbers, so each bin is what it would be if it had
+//! been read itself.
 
 use std::collections::BTreeMap;
 use tailback_proto::units::Time;
@@ -10,16 +11,16 @@ use crate::gauge::mean;
 use crate::nic::pair_counts::Pair;
 use crate::world::World;
 
-/// How a column of a bin comes of readings.
+/// How a column of a bin is made from readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// The difference of a counter.
     Count,
     /// Bytes times ticks, which add up.
     Sum,
-    /// The most.
+    /// The largest value.
     Most,
-    /// As it is at the end. What grows from period to period grows evenly.
+    /// The value at the end. If it grows from period to period, it grows evenly.
     Level,
 }
 
@@ -28,7 +29,7 @@ impl Way {
         match kind {
             Kind::Count | Kind::Rate | Kind::Share | Kind::Integral => Way::Count,
             Kind::Mean => Way::Sum,
-            // What a host has to send is only looked at when a bin ends.
+            // What a host has to send is looked at only when a bin ends.
             Kind::Max if entity != "send" => Way::Most,
             Kind::Now | Kind::Last | Kind::Max => Way::Level,
         }
@@ -40,7 +41,8 @@ impl Way {
 pub(crate) struct Reading {
     /// Simulated time.
     pub at: Time,
-    /// A counter as it is; a sum or a maximum since the reading before. All but counters and sums are bits of a number.
+    /// Counters as they are; sums and maxima since the reading before. All but counters and sums are the bits
+    /// of a floating-point number.
     words: Vec<u64>,
     pairs: Vec<(Pair, u32)>,
 }
@@ -49,11 +51,11 @@ pub(crate) struct Reading {
 #[derive(Debug)]
 pub(crate) struct Period {
     pub start: Reading,
-    /// In order; the last one is the end's.
+    /// In order; the last one is at the end of the period.
     pub readings: Vec<Reading>,
 }
 
-/// What an open bin has so far, of what is no counter.
+/// What an open bin has so far, except for counters.
 #[derive(Debug)]
 pub(super) struct Open {
     ways: Vec<Way>,
@@ -62,7 +64,7 @@ pub(super) struct Open {
     pairs: BTreeMap<Pair, u32>,
 }
 
-/// The bits of the larger of two numbers, of which none is negative.
+/// The bits of the larger of two numbers, neither of which is negative.
 fn larger(one: u64, other: u64) -> u64 {
     f64::from_bits(one).max(f64::from_bits(other)).to_bits()
 }
@@ -89,7 +91,8 @@ struct Parts {
     /// Columns with sums and with maxima.
     of_sums: Vec<usize>,
     of_most: Vec<usize>,
-    /// By reading and those columns: sums from the period's start to it, and maxima to it and from it on.
+    /// For each reading and each of those columns: sums from the period's start up to it, maxima up to it,
+    /// and maxima from it on.
     sums: Vec<Vec<u64>>,
     until: Vec<Vec<u64>>,
     from: Vec<Vec<u64>>,
@@ -117,7 +120,8 @@ impl Parts {
         Parts { readings, ways, of_sums, of_most, sums, until, from }
     }
 
-    /// Adds what lies between a reading and another, both by period and number: what the first one has, too.
+    /// Adds all readings from one to another, both included. Each is given by its period and its number in
+    /// the period.
     fn add(&self, open: &mut Open, (period, first): (u64, usize), (last_period, last): (u64, usize)) {
         if period == last_period {
             self.readings[first..=last].iter().for_each(|reading| open.add(reading));
@@ -138,7 +142,7 @@ impl Parts {
         }
     }
 
-    /// What counters and levels are at a reading of a period after the first one, given what they were when that began.
+    /// Counters and levels at a reading of a later period, given their values when the first period began.
     fn words(&self, start: &Reading, (period, at): (u64, usize)) -> Vec<u64> {
         let end = &self.readings[self.readings.len() - 1];
         let pairs = self.readings[at].words.iter().zip(start.words.iter().zip(&end.words));
@@ -155,12 +159,12 @@ impl Parts {
 }
 
 impl Recorder {
-    /// Columns that are read.
+    /// Number of columns that are read.
     pub fn columns(&self) -> usize {
         self.read.len()
     }
 
-    /// When the bins end that will up to `limit`, each as it will be merged by then; no more than so many.
+    /// When the bins up to `limit` end, each as it will be merged by then; at most `most` of them.
     pub fn ends_of_bins(&self, limit: Time, most: usize) -> Vec<Time> {
         self.read.bins.ends(limit).take(most).collect()
     }
@@ -174,7 +178,7 @@ impl Recorder {
         let (mut words, mut values) = (vec![0; self.read.len()], vec![0.0; self.read.len()]);
         let mut pairs = Vec::new();
         world.nics.pair_counts.take(|pair, count| pairs.push((pair, count)));
-        // Over no time at all a mean is its sum, and a whole number.
+        // Over no time at all, a mean is its sum, which is a whole number.
         let now = world.fabric.run.now;
         let mut bin = Bin { now, span: Time::ZERO, items: self.items.as_ref(), world };
         self.read.read_all(&mut bin, &mut words, &mut values);
@@ -195,7 +199,8 @@ impl Recorder {
         self.read.each().map(|(of, _, kind)| Way::of(of, kind)).collect()
     }
 
-    /// Records a period that was read, and as many that are the same behind it. `closed` is told of each bin that ends.
+    /// Records a period that was read, and `times` more that are the same. Calls `closed` for each bin that
+    /// ends.
     pub fn repeat(&mut self, period: Period, times: u64, mut closed: impl FnMut(Time)) {
         let Period { start, readings } = period;
         let length = readings[readings.len() - 1].at - start.at;
@@ -225,14 +230,14 @@ impl Recorder {
         Open { words: vec![0; ways.len()], ways, pairs: BTreeMap::new() }
     }
 
-    /// Closes the bin that ends now, of which a part was put together.
+    /// Closes the bin that ends now, part of which was put together.
     pub(super) fn close_open(&mut self, mut open: Open, world: &mut World, end: Time) {
         let reading = self.read_all(world);
         open.add(&reading);
         self.close_as(open, end, reading.words);
     }
 
-    /// Closes the bin that ends now. `words`: counters and levels at its end.
+    /// Closes a bin. `words` are the counters and levels at its end.
     fn close_as(&mut self, open: Open, end: Time, words: Vec<u64>) {
         let Open { ways, words: sums, pairs } = open;
         self.pairs.add_bin(self.read.bins.count(), pairs);

@@ -1,13 +1,15 @@
 //! Skipping what repeats exactly.
 //!
-//! At ACKs of one queue pair the whole state is compared with that of an earlier one, which moves on to the present after 1, 2, 4, ...
-//! comparisons (Brent 1980). Once it is the same, one period more goes by packets: as many repeats as make it a whole number of the
-//! ticks in which queues are measured. Where that ends in the very state in which it began, the clock stands still for as many
-//! more as there is time for: every counter grows by as much as it did, and each bin is put together from what was read in that
-//! period at the phase at which it ends. So the results are those of a run that skips nothing, to the byte.
+//! At the ACKs of one queue pair, the whole state is compared with an earlier one. The earlier state is
+//! replaced by the present one after 1, 2, 4, ... comparisons (Brent 1980). Once the two are the same, one
+//! more period is simulated packet by packet: as many repeats as make its length a whole number of the ticks
+//! in which queues are measured. If it ends in the very state in which it began, the clock stands still for
+//! as many more periods as there is time for. Every counter grows by as much as it did in the period, and
+//! each bin is put together from what was read in that period at the phase at which the bin ends. So the
+//! results are those of a run that skips nothing, to the byte.
 //!
-//! Leaves out: states that repeat with marks that are told to senders, losses or pauses in them; and controllers that
-//! hear ACKs.
+//! Leaves out: states that repeat while senders hear of marks, or packets are lost or paused; and controllers
+//! that hear ACKs.
 
 use tailback_proto::units::Time;
 
@@ -24,62 +26,62 @@ use crate::record::{Period, Skipped};
 use crate::simulation::{Progress, Simulation};
 use crate::world::World;
 
-/// Words of state that are compared for each event, and to begin with: what looking may cost where nothing repeats.
-/// Assumption: a word takes some 2 ns, an event 50 to 100.
+/// Words of state that may be compared per event, and at the start: they bound the cost of looking where
+/// nothing repeats. Assumption: a word takes some 2 ns, an event 50 to 100.
 const WORDS_PER_EVENT: f64 = 0.125;
 const FIRST_WORDS: u64 = 20_000;
-/// Most values that are read in a period (128 MB): where there are more, a step ends earlier.
+/// Most values read in a period (128 MB). A step that would need more ends earlier.
 const MOST_READ: usize = 16 << 20;
 
-/// What is known of a run that skips what repeats.
+/// State of a run that skips what repeats.
 #[derive(Debug)]
 pub(in crate::simulation) struct Exact {
-    /// When something begins or ends by the plan, in simulated time, the last one first.
+    /// Times at which the plan begins or ends something, in simulated time, the last one first.
     of_plan: Vec<Time>,
     /// Queue pairs that are not done.
     active: usize,
     search: Search,
     cycle: Option<Box<Cycle>>,
-    /// Events that were counted and not executed.
+    /// Events that were counted but not executed.
     skipped: u64,
     steps: Vec<Skipped>,
 }
 
-/// For a state that was there before.
+/// The search for a state that was there before.
 #[derive(Debug, Default)]
 struct Search {
-    /// The queue pair at whose ACKs it looks, and what that has acknowledged.
+    /// The queue pair at whose ACKs states are compared, and what it has acknowledged.
     anchor: Option<(usize, u64)>,
-    /// The classes that have packets.
+    /// Classes that have packets.
     used: [bool; CLASSES],
-    /// The state that others are compared with, and where in its messages the anchor was.
+    /// The state that later ones are compared with, and where in its messages the anchor was then.
     seen: Option<(Seen, Option<u64>)>,
-    /// Comparisons with it, and how many there will be.
+    /// Comparisons made with it, and how many to make.
     compared: u64,
     most: u64,
-    /// Words that were looked at, and the events after which it may look again.
+    /// Words compared so far, and the number of events after which the search may look again.
     looked: u64,
     due: u64,
 }
 
-/// A period that is recorded.
+/// A period that is being recorded.
 #[derive(Debug)]
 struct Cycle {
-    /// The event after which it began, and after which it ends.
+    /// The event after which the period began, and after which it ends.
     code: u32,
     seen: Seen,
-    /// The shortest time in which the state repeats, and the whole.
+    /// The shortest time in which the state repeats, and the length of the whole period.
     shortest: Time,
     length: Time,
-    /// How often it is to be repeated.
+    /// How often to repeat the period.
     times: u64,
     deadlines: Deadlines,
-    /// Simulated times at which bins end, within this period, the last one first.
+    /// Phases at which bins end, as simulated times within this period, the last one first.
     phases: Vec<Time>,
     period: Period,
-    /// Events so far that happen in each period.
+    /// Events so far, of those that happen in every period.
     events: u64,
-    /// The shortest period was found once more, and no transport timer can be due in it.
+    /// Whether the shortest period was found once more, with no transport timeout due in it.
     is_confirmed: bool,
 }
 
@@ -102,7 +104,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// What was skipped, at the end of a run.
+    /// Ends the recording at the end of a run. Returns what was skipped.
     pub(super) fn end_exact(&mut self) -> Vec<Skipped> {
         let Some(mut exact) = self.exact.take() else { return Vec::new() };
         self.end_cycle(&mut exact, false);
@@ -147,7 +149,7 @@ impl Simulation {
         self.progress()
     }
 
-    /// The state may be that of an earlier time.
+    /// Looks for an earlier time with the same state. If there is one, begins to record a period.
     fn look_back(&mut self, exact: &mut Exact, code: u32) {
         let Some(since) = exact.search.look(&mut self.world) else { return };
         let (length, times) = match self.times(exact, &since) {
@@ -158,7 +160,7 @@ impl Simulation {
         let until = |times: u64| Time(begun.0 + (times + 1) * length.0);
         let most = MOST_READ / self.recorder.columns().max(1);
         let ends = self.recorder.ends_of_bins(until(times), most);
-        // Where there are more, the last ones have to wait for another step.
+        // If there are more bins, the last ones wait for another step.
         let times = match ends.last() {
             Some(end) if ends.len() == most => ((*end - begun).0 / length.0).saturating_sub(1),
             _ => times,
@@ -189,8 +191,8 @@ impl Simulation {
         }));
     }
 
-    /// How long a period is, since whose begin the state is the same again, and how often it repeats before something happens
-    /// that did not happen in it. None: it cannot be told.
+    /// The length of a period, and how often it repeats before something happens that did not happen in it.
+    /// `since` is the earlier state that is the same as this one. None: it cannot be told.
     fn times(&self, exact: &Exact, since: &Seen) -> Option<(Time, u64)> {
         let nics = &self.world.nics;
         let shortest = self.world.fabric.run.now - since.now;
@@ -208,17 +210,17 @@ impl Simulation {
             let messages = (s.messages_posted - posted) * periods;
             times = times.min(nics.repeats(qp, packets, messages).unwrap_or(u64::MAX));
         }
-        // One of them goes by packets.
+        // One repeat is simulated packet by packet.
         Some((length, times.saturating_sub(1)))
     }
 
-    /// Before an event while a period is recorded: whether it is to be executed.
+    /// Called before an event while a period is recorded. Returns whether to execute the event.
     fn within_cycle(&mut self, exact: &mut Exact, time: Time, event: Event) -> bool {
         let Some(cycle) = &exact.cycle else { return true };
         let ends = cycle.seen.now + cycle.length;
         self.read_phases(exact, time.min(ends));
         if time > ends {
-            // What ended it once did not come: it was no period.
+            // The event that should have ended it did not come: this was no period.
             self.world.fabric.run.schedule(time, event);
             self.world.fabric.run.now = ends;
             self.end_cycle(exact, false);
@@ -227,7 +229,7 @@ impl Simulation {
         event != Event::Sample
     }
 
-    /// Reads the phases before a time, if a period is recorded.
+    /// Reads the phases before a time, if a period is being recorded.
     fn read_phases(&mut self, exact: &mut Exact, until: Time) {
         let Some(cycle) = &mut exact.cycle else { return };
         let skipped = self.world.fabric.run.skips.total;
@@ -237,7 +239,7 @@ impl Simulation {
         }
     }
 
-    /// After an event while a period is recorded.
+    /// Called after an event while a period is recorded.
     fn follow_cycle(&mut self, exact: &mut Exact, code: u32, event: Event) {
         let Some(cycle) = &mut exact.cycle else { return };
         let now = self.world.fabric.run.now;
@@ -257,7 +259,7 @@ impl Simulation {
         }
     }
 
-    /// A period was recorded, as a `whole` or not. It is repeated if it may be.
+    /// Ends the recording of a period, whole or not, and repeats the period if that is allowed.
     fn end_cycle(&mut self, exact: &mut Exact, is_whole: bool) {
         let Some(cycle) = exact.cycle.take() else { return };
         let Cycle { seen, length, times, deadlines, mut period, events, is_confirmed, .. } = *cycle;
@@ -296,7 +298,8 @@ impl Simulation {
     }
 }
 
-/// Has the world's counters grow as often as what happened since a state can happen again, if it is that state: how often.
+/// If the world is in the state `since` again, makes its counters grow as in up to `times` repeats of what
+/// happened in between. Returns the number of repeats.
 fn grow(world: &mut World, since: &Seen, used: &[bool; CLASSES], times: u64) -> u64 {
     let after = Seen::now(world, used);
     let times = times.min(repeats(world, since, &after));
@@ -310,7 +313,7 @@ fn grow(world: &mut World, since: &Seen, used: &[bool; CLASSES], times: u64) -> 
     times
 }
 
-/// Transport timers fire for so long. How often they do.
+/// Lets transport timers fire for the time `by`. Returns how often they do.
 fn fire_timers(world: &mut World, deadlines: &Deadlines, by: Time) -> u64 {
     reschedule(world, |event, time| (!matches!(event, Event::TransportTimer(_))).then_some(time));
     let now = world.fabric.run.now;
@@ -327,7 +330,7 @@ fn fire_timers(world: &mut World, deadlines: &Deadlines, by: Time) -> u64 {
     all
 }
 
-/// How often what happened from one state to another can happen again before a message is at its end.
+/// How often the events between two states can happen again before a message ends.
 fn repeats(world: &World, before: &Seen, after: &Seen) -> u64 {
     let positions = before.positions.iter().zip(&after.positions).enumerate();
     let of_qps = positions.map(|(qp, ((before, posted), (after, posted_after)))| {
@@ -335,7 +338,7 @@ fn repeats(world: &World, before: &Seen, after: &Seen) -> u64 {
         let is_within = world.nics.place(qp).is_none();
         let size = world.nics.packets_per_message(qp);
         if is_within && before / size != after / size {
-            return 0; // there was an end in it
+            return 0; // a message ended in between
         }
         world.nics.repeats(qp, packets, messages).unwrap_or(u64::MAX)
     });
@@ -351,7 +354,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 }
 
 impl Exact {
-    /// Something began or ended.
+    /// Notes that something began or ended.
     fn disturbed(&mut self, world: &World) {
         self.active = world.fabric.run.active_flows;
         let simulated = world.fabric.run.simulated();
@@ -363,13 +366,13 @@ impl Exact {
 }
 
 impl Search {
-    /// Anew. What was looked at stays counted.
+    /// Starts over. The words compared so far stay counted.
     fn begin(&mut self) {
         self.anchor = None;
         self.seen = None;
     }
 
-    /// Whether the anchor has got an ACK, or is to be chosen, and as much may be looked at as that takes.
+    /// Whether the anchor has received an ACK, or has yet to be chosen, and another look is affordable.
     #[inline]
     fn is_due(&mut self, world: &World, executed: u64) -> bool {
         if let Some((qp, una)) = &mut self.anchor {
@@ -381,7 +384,7 @@ impl Search {
         executed >= self.due
     }
 
-    /// Looks at the state: that of an earlier time that it is the same as.
+    /// Looks at the state. Returns the earlier state that it is the same as, if any.
     fn look(&mut self, world: &mut World) -> Option<Seen> {
         let found = self.compare(world);
         self.due = (self.looked.saturating_sub(FIRST_WORDS) as f64 / WORDS_PER_EVENT) as u64;
@@ -400,7 +403,7 @@ impl Search {
                 let (is_again, looked) = seen.is_again(world, &self.used);
                 self.looked += looked;
                 if is_again {
-                    // What can be made of it takes about as much again.
+                    // Making use of the match costs about as much again.
                     self.looked += 4 * seen.len();
                     return self.seen.take().map(|(seen, _)| seen);
                 }
@@ -411,7 +414,7 @@ impl Search {
                 2 * self.most
             }
             Some(_) if place.is_some() => return None,
-            // It begins, or begins anew within a long message.
+            // The search begins, or begins anew within a long message.
             _ => 1,
         };
         self.compared = 0;
@@ -422,7 +425,7 @@ impl Search {
         None
     }
 
-    /// The queue pair that takes longest for what repeats, if one runs.
+    /// Chooses the anchor: of the running queue pairs, the one that takes longest for what repeats.
     fn choose(&mut self, world: &World) {
         let nics = &world.nics;
         self.looked += nics.send_qps.len() as u64;

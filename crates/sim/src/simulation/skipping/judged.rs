@@ -1,9 +1,9 @@
-//! Whether what was seen is steady, how fast everything goes then, and how sure that is.
+//! Judges whether the observed windows are steady, how fast everything goes then, and how certain that is.
 //!
-//! Source: the method of batch means (Law and Kelton, "Simulation Modeling and Analysis", section 9.5): a run's latter half is cut into
-//! batches; the spread of their means gives the confidence interval of the whole. Queue pairs to one receiver are taken for members of one
-//! population as far as their batches cannot tell them apart (Efron and Morris, "Stein's estimation rule and its
-//! competitors", 1973).
+//! Source: the method of batch means (Law and Kelton, "Simulation Modeling and Analysis", section 9.5): the
+//! latter half of a run is cut into batches, and the spread of their means gives the confidence interval of
+//! the whole. Queue pairs to the same receiver count as members of one population as far as their batches
+//! cannot tell them apart (Efron and Morris, "Stein's estimation rule and its competitors", 1973).
 
 use std::collections::BTreeMap;
 use tailback_proto::units::Time;
@@ -15,45 +15,49 @@ use crate::world::World;
 const BATCHES: usize = 8;
 /// Student's t for 95 % on both sides and 7 degrees of freedom.
 const T_OF_BATCHES: f64 = 2.365;
-/// Windows that are waited for: the latter half of them is the sample.
+/// Windows to wait for: the latter half of them is the sample.
 pub(super) const FEWEST_WINDOWS: usize = 16;
 /// Errors of queues and of signals may be larger than those of goodput by these factors.
 const QUEUES: f64 = 2.0;
 const SIGNALS: f64 = 20.0;
-/// The least error that is stated. Assumption, from measurements: what a sample does not see, such as a rare pause, moved the goodput of runs by up to 0.07 %
-/// where their batches told 0.0001 %.
+/// The smallest error that is stated. Assumption, from measurements: what a sample does not see, such as a
+/// rare pause, moved the goodput of runs by up to 0.07 % where their batches suggested 0.0001 %.
 const LEAST_STATED: f64 = 1e-3;
-/// A receiver that gets less of all packets than this says nothing of the run.
+/// A receiver with a smaller share of all packets than this says nothing about the run.
 const SMALL_SHARE: f64 = 0.01;
-/// A queue that is shorter than this, in bytes, is as good as empty: a packet of the largest MTU. Errors of what is shorter than four of them are
-/// relative to these four.
+/// A queue shorter than this, in bytes, counts as empty: it is one packet of the largest MTU. Errors of
+/// queues shorter than four such packets are relative to four packets.
 const SHORT_QUEUE: f64 = 4096.0;
 const SMALL_QUEUE: f64 = 4.0 * SHORT_QUEUE;
 
 /// What a steady run does from now on.
 #[derive(Debug)]
 pub(super) struct Estimate {
-    /// Its windows together.
+    /// The windows of the sample, merged.
     pub sample: Window,
-    /// By queue pair: packets in a picosecond, and its relative error (half of a 95 % confidence interval).
+    /// For each queue pair: packets per picosecond, and their relative error (half of a 95 % confidence
+    /// interval).
     pub rates: Vec<(f64, f64)>,
-    /// The largest of receivers that matter, of queues that matter, and the mean square of queue pairs; relative.
+    /// Relative errors: the largest of the receivers that matter, the largest of the queues that matter, and
+    /// in `qp_error` the root mean square of the queue pairs.
     pub goodput_error: f64,
     pub queue_error: f64,
-    /// Of CNPs and of marks.
+    /// The larger of the relative errors of CNPs and of marks.
     pub signal_error: f64,
-    /// Of the whole run: CNPs and marks in a picosecond.
+    /// CNPs and marks of the whole run, per picosecond.
     pub of_signals: [f64; 2],
     pub qp_error: f64,
-    /// Nothing is marked, and no controller hears ACKs.
+    /// Whether nothing is marked and no controller hears ACKs.
     pub is_calm: bool,
-    /// By receiver that matters: packets in a picosecond, and how far a window of a batch's length may be off.
+    /// For each receiver that matters: packets per picosecond, and their standard deviation from batch to
+    /// batch.
     pub of_receivers: Vec<(usize, f64, f64)>,
-    /// By column of a queue that matters: its mean length in bytes, and the same.
+    /// For each column of a queue that matters: its mean length in bytes, and the standard deviation from
+    /// batch to batch.
     pub of_queues: Vec<(usize, f64, f64)>,
 }
 
-/// Of batches: their mean, half of its confidence interval, and their standard deviation.
+/// The mean of batches, half of its confidence interval, and the standard deviation of the batches.
 fn of_batches(batches: &[f64]) -> (f64, f64, f64) {
     let count = batches.len() as f64;
     let mean = batches.iter().sum::<f64>() / count;
@@ -61,7 +65,7 @@ fn of_batches(batches: &[f64]) -> (f64, f64, f64) {
     (mean, T_OF_BATCHES * (variance / count).sqrt(), variance.sqrt())
 }
 
-/// How much the latter half of batches is above the former.
+/// How far the latter half of batches is above the former.
 fn drift(batches: &[f64]) -> f64 {
     let (former, latter) = batches.split_at(batches.len() / 2);
     mean(latter) - mean(former)
@@ -71,15 +75,17 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// A quantity in batches, those of the sample after half as many.
+/// A quantity that was measured in batches.
 struct Quantity {
     mean: f64,
     deviation: f64,
-    /// Half of the confidence interval of the mean, or of what was seen to change, whichever is more; relative.
+    /// Half of the confidence interval of the mean, or half of the observed change, whichever is larger;
+    /// relative.
     error: f64,
 }
 
-/// A quantity, if its mean is known to such a relative error, and is what it was before. Errors of less than `least` are relative to that.
+/// A quantity, if its mean is known to the relative `error` and is the same as before the sample. Errors of a
+/// mean below `least` are relative to `least`.
 fn steady(batches: &[f64], least: f64, error: f64) -> Option<Quantity> {
     let (before, sample) = batches.split_at(batches.len() - BATCHES);
     let (found, half, deviation) = of_batches(sample);
@@ -92,7 +98,8 @@ fn steady(batches: &[f64], least: f64, error: f64) -> Option<Quantity> {
     })
 }
 
-/// Batches of what was seen: the latter half are the sample, of as many windows each, and half as many lie before it. None: it is too short.
+/// Cuts what was seen into batches of equally many windows. The latter half of the windows is the sample, and
+/// half as many batches precede it. None: too few windows.
 fn batches(observed: &Observed) -> Option<Vec<Window>> {
     let seen = &observed.windows;
     let each = seen.len() / 2 / BATCHES;
@@ -102,8 +109,9 @@ fn batches(observed: &Observed) -> Option<Vec<Window>> {
     })
 }
 
-/// What is to be expected, if what was seen is steady. `queues`: columns of the mean lengths of egress queues. `error`: the largest that
-/// may be stated of goodput; see [`QUEUES`] and [`SIGNALS`].
+/// What to expect from now on, if what was seen is steady. `queues` are the columns with the mean lengths of
+/// egress queues. `error` is the largest error of goodput that may be stated; see [`QUEUES`] and [`SIGNALS`]
+/// for the others.
 pub(super) fn judge(observed: &Observed, world: &World, queues: &[usize], error: f64) -> Option<Estimate> {
     let batches = batches(observed)?;
     if batches.iter().any(|batch| batch.counts.disturbances() > 0) {
@@ -112,7 +120,7 @@ pub(super) fn judge(observed: &Observed, world: &World, queues: &[usize], error:
     let in_sample = &batches[BATCHES / 2..];
     let sample = observed.together(in_sample);
     let qps = world.nics.send_qps.len();
-    // By queue pair and batch: packets in a picosecond.
+    // Packets per picosecond of a queue pair in a batch.
     let rate = |batch: &Window, qp| batch.counts.of_qp(qp).packets as f64 / batch.span.0 as f64;
     let mut receivers: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
     let mut populations: BTreeMap<(u16, u8, u8), Vec<usize>> = BTreeMap::new();
@@ -177,7 +185,8 @@ pub(super) fn judge(observed: &Observed, world: &World, queues: &[usize], error:
     })
 }
 
-/// Rates of queue pairs of one population, and their errors. What of their differences is chance is taken out, so that their sum stays.
+/// Estimates the rates of the queue pairs of one population, and their errors. The part of their differences
+/// that is chance is taken out, so that their sum stays the same.
 fn estimate(members: &[usize], rates_of: impl Fn(&usize) -> Vec<f64>, rates: &mut [(f64, f64)]) {
     let count = members.len() as f64;
     let of_members: Vec<(f64, f64)> = members
@@ -185,14 +194,14 @@ fn estimate(members: &[usize], rates_of: impl Fn(&usize) -> Vec<f64>, rates: &mu
         .map(|qp| {
             let batches = rates_of(qp);
             let (mean, half, _) = of_batches(&batches);
-            // By batches, and by halves, which see what is slower than a batch.
+            // The variance by batches, or by halves, which show what is slower than a batch.
             (mean, (half / T_OF_BATCHES).powi(2).max(drift(&batches).powi(2) / 4.0))
         })
         .collect();
     let mean = of_members.iter().map(|(mean, _)| mean).sum::<f64>() / count;
     let noise = of_members.iter().map(|(_, variance)| variance).sum::<f64>() / count;
     let squares: f64 = of_members.iter().map(|(own, _)| (own - mean).powi(2)).sum();
-    // With two there is nothing to learn of the population.
+    // Two queue pairs teach nothing about a population.
     let of_their_own = if members.len() > 2 {
         (1.0 - noise * (count - 1.0) / squares.max(f64::MIN_POSITIVE)).max(0.0)
     } else {
@@ -205,7 +214,8 @@ fn estimate(members: &[usize], rates_of: impl Fn(&usize) -> Vec<f64>, rates: &mu
     }
 }
 
-/// How far apart two figures are, relative to the smaller one, or to `least`; all of it, where that is nothing.
+/// How far apart two figures are, relative to the smaller one or to `least`. If both of these are 0, 1 stands
+/// for any difference.
 fn apart(one: f64, other: f64, least: f64) -> f64 {
     let (smaller, larger) = (one.min(other).max(least), one.max(other));
     match smaller > 0.0 {
@@ -215,8 +225,9 @@ fn apart(one: f64, other: f64, least: f64) -> f64 {
 }
 
 impl Estimate {
-    /// What may be stated of so long a step: what is measured in the sample is known to its errors, and what would have happened in the
-    /// step differs from that by its own chance, too, the less the longer it is.
+    /// The errors to state for a step of this length. The sample's figures are known to within its errors,
+    /// and what would have happened in the step differs from them by chance, too: the longer the step, the
+    /// less.
     pub fn errors_of_step(&self, length: Time) -> [f64; 4] {
         let more = (1.0 + self.sample.span.0 as f64 / length.0 as f64).sqrt();
         [self.goodput_error, self.queue_error, self.signal_error, self.qp_error]
@@ -224,8 +235,8 @@ impl Estimate {
     }
 }
 
-/// How far windows since a step are from what it took for granted: relative, of goodput, of queues and of signals; and whether they
-/// contradict it.
+/// How far the windows since a step are from what it expected, as relative differences of goodput, of queues
+/// and of signals, and whether they contradict it.
 pub(super) fn compare(
     expected: &Estimate,
     since: &Window,
@@ -233,7 +244,7 @@ pub(super) fn compare(
     batches: f64,
     error: f64,
 ) -> ([f64; 3], bool) {
-    // The mean of so many batches, against that of the sample.
+    // How far the mean of so many batches may be from that of the sample, in standard deviations.
     let chance = 3.0 * (1.0 / batches + 1.0 / BATCHES as f64).sqrt();
     let mut contradicts = since.counts.disturbances() > 0;
     let mut judge = |found: f64, mean: f64, deviation: f64, least: f64, error: f64| {
@@ -249,7 +260,7 @@ pub(super) fn compare(
     for &(column, mean, deviation) in &expected.of_queues {
         off[1] = off[1].max(judge(since.gauges[column], mean, deviation, SMALL_QUEUE, QUEUES * error));
     }
-    // Signals contradict nothing: what they do shows in goodput and queues.
+    // Signals contradict nothing: their effect shows in goodput and queues.
     let mut found = [0.0; 2];
     for qp in 0..expected.rates.len() {
         let counts = since.counts.of_qp(qp);
@@ -273,7 +284,7 @@ mod tests {
         assert_eq!([apart(0.0, 3.0, 0.0), apart(0.0, 0.0, 0.0)], [1.0, 0.0]);
     }
 
-    /// A step as long as the sample is as uncertain as it; one that is far longer adds next to nothing.
+    /// A step as long as the sample adds as much uncertainty again; a far longer one adds next to nothing.
     #[test]
     fn a_short_step_is_less_sure() {
         let estimate = Estimate {

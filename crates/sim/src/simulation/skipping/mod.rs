@@ -1,12 +1,13 @@
 //! Skipping what is steady.
 //!
-//! While the run goes on by packets, windows of it are looked at ([`observed`]). Where nothing began or ended, nothing was lost or
-//! paused, and goodput and queues are known well enough ([`judged`]), time is skipped ([`step`]): first a few times as much as was
-//! looked at, and twice as much with each step that packets after it confirm. Before the next time of the plan, and before a message
-//! can end, it goes on by packets.
+//! While a run goes on packet by packet, it is observed in windows ([`observed`]). If nothing began or ended,
+//! nothing was lost or paused, and goodput and queues are known well enough ([`judged`]), time is skipped
+//! ([`step`]): at first a few times the observed time, then twice as much after each step that the packets
+//! after it confirm. Before the next event of the plan, and before a message can end, the run goes on packet
+//! by packet.
 //!
-//! Leaves out: what only a longer look would see, such as a slow beat of clocks. A check sees it when it comes, and what was skipped
-//! before that stays as it was taken for.
+//! Leaves out: what only a longer look would show, such as a slow beat of clocks. A check finds it when it
+//! comes, but what was skipped before stays as it was estimated.
 
 mod exact;
 mod judged;
@@ -29,38 +30,40 @@ use crate::plan::{PlanError, Skip};
 use crate::record::Skipped;
 use crate::world::World;
 
-/// Who controls rates may take long to come to rest. A span of the plan goes by packets for this part of it before anything is
-/// skipped, where there are marks or controllers that hear ACKs, and where there are none.
+/// Controllers of rates may take long to settle. Before anything is skipped, this part of a span of the plan
+/// is simulated packet by packet: the first where there are marks or controllers that hear ACKs, the second
+/// where there are none.
 const FIRST_PART: [f64; 2] = [1.0 / 32.0, 1.0 / 256.0];
-/// The first step, in lengths of the sample, in the same order.
+/// The first step as a multiple of the sample's length, for the same two cases.
 const FIRST_STEP: [f64; 2] = [2.0, 8.0];
-/// The shortest step that is worth it, in the same.
+/// The shortest step that is worth taking, as a multiple of the sample's length.
 const SHORTEST_STEP: f64 = 0.5;
-/// Windows between two looks, and after a step before the next.
+/// Windows between two looks, and between a step and the next look.
 const WINDOWS_OF_LOOK: usize = 4;
-/// What goes by packets before something of the plan, and before a message ends: a part of the sample's length.
+/// How much is simulated packet by packet before an event of the plan and before a message ends, as a part of
+/// the sample's length.
 const BEFORE: f64 = 0.25;
 
-/// What is known of a run that may skip.
+/// State of a run that may skip.
 #[derive(Debug)]
 pub(super) struct Skipping {
-    /// The largest that may be stated, of goodput.
+    /// The largest error of goodput that may be stated.
     error: f64,
     /// Columns of the recorder with the mean lengths of egress queues.
     queues: Vec<usize>,
-    /// When something begins or ends by the plan, the last one first.
+    /// Times at which the plan begins or ends something, the last one first.
     of_plan: Vec<Time>,
     observed: Observed,
     /// Queue pairs that are not done.
     active: usize,
-    /// Something began or ended in the bin that is open.
+    /// Whether something began or ended in the open bin.
     is_disturbed: bool,
     rounded: Rounded,
-    /// The next step, in lengths of the first.
+    /// The next step, as a multiple of the first.
     next_step: f64,
-    /// What the last step took for granted, and has yet to be compared.
+    /// What the last step expected, until it is checked.
     expected: Option<Estimate>,
-    /// By queue pair: how much too early or late it may be by what was skipped.
+    /// For each queue pair: how far the skipped time may have put it off, early or late.
     off: Vec<f64>,
     steps: Vec<Skipped>,
 }
@@ -69,7 +72,7 @@ impl Simulation {
     /// Gets ready to skip, if the plan says so.
     ///
     /// # Errors
-    /// A run with something that cannot be skipped.
+    /// The run has something that cannot be skipped.
     pub(super) fn begin_skipping(&mut self) -> Result<(), PlanError> {
         if self.plan.run.skip == Skip::Never {
             return Ok(());
@@ -107,7 +110,7 @@ impl Simulation {
         self.skipping.take().map_or(exact, |skipping| skipping.steps)
     }
 
-    /// Executes `max_events` events, or all that are left, and skips what may be.
+    /// Executes `max_events` events, or all that are left, and skips what can be skipped.
     pub(super) fn run_skipping(&mut self, max_events: u64) -> Progress {
         let last = self.events + max_events;
         while self.events < last && !self.world.fabric.run.finished {
@@ -137,12 +140,12 @@ impl Simulation {
         self.progress()
     }
 
-    /// A bin ends, and perhaps what follows is skipped.
+    /// Closes a bin, and perhaps skips what follows.
     fn sample_and_skip(&mut self) {
         let end = self.world.fabric.run.simulated();
         let span = self.recorder.close_bin(&mut self.world, end);
         let Some(mut skipping) = self.skipping.take() else { return };
-        // Once a bin, however much begins and ends in it.
+        // Only once per bin, however much begins and ends in it.
         let looks = if std::mem::take(&mut skipping.is_disturbed) {
             skipping.forget();
             false
@@ -162,7 +165,7 @@ impl Simulation {
         world.fabric.run.finished |= world.deadlocks.look(&world.fabric);
     }
 
-    /// Skips as much as may be.
+    /// Skips as much time as possible.
     fn step(&mut self, skipping: &mut Skipping, estimate: Estimate) {
         let from = self.world.fabric.run.simulated();
         let longest = skipping.longest(&self.world, &estimate, self.plan.run.duration);
@@ -209,7 +212,7 @@ impl Simulation {
     }
 }
 
-/// Puts all events anew, for the times that `when` gives; none: not at all.
+/// Schedules all events again, at the times that `when` gives. None: the event is dropped.
 fn reschedule(world: &mut World, mut when: impl FnMut(Event, Time) -> Option<Time>) {
     let ports = world.fabric.ports.len();
     let run = &mut world.fabric.run;
@@ -224,7 +227,7 @@ fn reschedule(world: &mut World, mut when: impl FnMut(Event, Time) -> Option<Tim
     }
 }
 
-/// The times of the plan that are to come, the last one first.
+/// Times of the plan that are still to come, the last one first.
 fn of_plan(world: &World) -> Vec<Time> {
     let mut found: Vec<Time> = (world.fabric.run.events.pending())
         .filter(|(_, code)| Event::decode(*code).is_of_plan())
@@ -235,7 +238,7 @@ fn of_plan(world: &World) -> Vec<Time> {
     found
 }
 
-/// What is told in pairs, and the share of it that was.
+/// Signals to note for pairs of hosts, and the share of the step that is noted already.
 struct Log {
     told: Told,
     done: u64,
@@ -252,7 +255,7 @@ impl Log {
 }
 
 impl Skipping {
-    /// Something began or ended.
+    /// Notes that something began or ended.
     fn disturbed(&mut self, world: &World) {
         self.active = world.fabric.run.active_flows;
         let simulated = world.fabric.run.simulated();
@@ -268,7 +271,7 @@ impl Skipping {
         self.next_step = 1.0;
     }
 
-    /// What is to be expected from now on, if it is known well enough, and the last step was right.
+    /// What to expect from now on, if it is known well enough and the last step was right.
     fn look(&mut self, world: &World, duration: Time) -> Option<Estimate> {
         if let Some(expected) = self.expected.take() {
             let windows = &self.observed.windows;
@@ -297,7 +300,7 @@ impl Skipping {
         ((seen.0 as f64) >= FIRST_PART[is_calm] * (seen + rest).0 as f64).then_some(estimate)
     }
 
-    /// The next time of the plan.
+    /// When the plan next begins or ends something.
     fn next(&self, duration: Time) -> Time {
         self.of_plan.last().map_or(duration, |next| duration.min(*next))
     }
@@ -314,7 +317,7 @@ impl Skipping {
             }
             let Some((left, most)) = lasts(&world.nics, qp, rate, &self.rounded) else { continue };
             longest = longest.min(most).min(left * (1.0 - error) - BEFORE * sample);
-            // Its completion time may be off by so much in all.
+            // All steps together may put its completion time off by no more than this.
             let takes = (now - world.fabric.run.skips.told(world.nics.send_qps[qp].start)).0 as f64 + left;
             longest = longest.min((self.error * takes - self.off[qp]) / error.max(1e-9));
         }

@@ -1,19 +1,20 @@
-//! What is seen of a run in windows of time, to tell whether it is steady.
+//! Observes a run in windows of time, to tell whether it is steady.
 
 use tailback_proto::units::Time;
 
 use crate::fabric::CLASSES;
 use crate::world::World;
 
-/// The first windows, of which each is at least a bin: of the order of a controller's timers (DCQCN's are 50 to 1,500 us).
+/// Length of the first windows, each of which is at least a bin. It is of the order of a controller's timers
+/// (DCQCN's are 50 to 1,500 us).
 const FIRST_WINDOW: Time = Time::from_us(200);
-/// Windows that are kept: when there are so many, each becomes one with the next.
+/// Most windows kept: when there are this many, they are merged in pairs.
 const MOST_WINDOWS: usize = 64;
-/// What is counted of a queue pair, and of a host.
+/// Counters of a queue pair, and of a host.
 const OF_QP: usize = 4;
 const OF_HOST: usize = 2;
 
-/// Counters of a world, or how much they grew.
+/// Counters of a world, or their growth.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     values: Vec<u64>,
@@ -28,14 +29,14 @@ pub(super) struct OfQp {
     pub packets: u64,
     pub cnps: u64,
     pub marks: u64,
-    /// How long its packets waited by the lowest rate, ps.
+    /// How long the lowest rate made its packets wait, ps.
     pub waited: u64,
 }
 
 /// What a host did.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfHost {
-    /// Packets that it sent besides data and CNPs.
+    /// Packets that it sent other than data and CNPs.
     pub acks: u64,
     pub cnp_delay_ns: u64,
 }
@@ -85,7 +86,7 @@ impl Counts {
 
     pub fn of_host(&self, host: usize) -> OfHost {
         let at = OF_QP * self.qps + OF_HOST * host;
-        // What still waited to be sent at the beginning or the end makes no difference.
+        // Packets that still waited to be sent at the beginning or the end do not matter.
         OfHost { acks: (self.values[at] as i64).max(0) as u64, cnp_delay_ns: self.values[at + 1] }
     }
 
@@ -100,17 +101,18 @@ impl Counts {
     }
 }
 
-/// A window of time, or several together.
+/// A window of time, or several merged.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     pub span: Time,
     pub counts: Counts,
-    /// By column of the recorder: the mean, or the largest.
+    /// For each column of the recorder: the mean, or the largest value.
     pub gauges: Vec<f64>,
 }
 
 impl Window {
-    /// Windows together, of which there is at least one. `is_largest`: by column.
+    /// Merges windows, of which there is at least one. `is_largest` says for each column whether it holds the
+    /// largest value.
     pub fn of(windows: &[Window], is_largest: &[bool]) -> Window {
         let mut sum = windows[0].clone();
         windows[1..].iter().for_each(|window| sum.add(window, is_largest));
@@ -131,19 +133,19 @@ fn add_gauges((sum, so_far): (&mut [f64], Time), (more, span): (&[f64], Time), i
     }
 }
 
-/// The windows since something happened.
+/// The windows since something last happened.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
-    /// By column of the recorder: whether it has the largest value of a bin.
+    /// For each column of the recorder: whether it holds the largest value of a bin.
     is_largest: Vec<bool>,
     length: Time,
     pub windows: Vec<Window>,
-    /// Of the window that is open: the counters at its beginning, and what it has so far. None until nothing has happened for as long as
-    /// a window: where messages begin and end all the time nothing is read.
+    /// The open window: the counters at its beginning, and what it has so far. None until nothing has
+    /// happened for the length of a window: where messages begin and end all the time, nothing is read.
     begun: Option<Counts>,
     gauges: Vec<f64>,
     span: Time,
-    /// Windows that were closed since the last step.
+    /// Windows closed since the last step.
     pub since_step: usize,
 }
 
@@ -153,12 +155,12 @@ impl Observed {
         Observed { is_largest, length: FIRST_WINDOW, gauges, ..Observed::default() }
     }
 
-    /// Something happened: what was seen before says nothing.
+    /// Something happened, so what was seen before no longer counts.
     pub fn forget(&mut self) {
         *self = Observed::new(std::mem::take(&mut self.is_largest));
     }
 
-    /// Time was skipped: counters have grown by what was not seen.
+    /// Time was skipped, so counters have grown by what was not seen.
     pub fn stepped(&mut self, world: &World) {
         self.begin_window(Counts::read(world));
         self.since_step = 0;
@@ -170,7 +172,7 @@ impl Observed {
         self.span = Time::ZERO;
     }
 
-    /// A bin was closed. Whether a window was, too.
+    /// Adds a bin that was closed. Returns whether this closed a window, too.
     pub fn add_bin(&mut self, world: &World, span: Time, row: &[f64]) -> bool {
         if span == Time::ZERO {
             return false;

@@ -1,4 +1,5 @@
-//! The state of a world at an instant, to be compared with that of another, and grown by as much as it grew.
+//! The state of a world at an instant. It can be compared with the state at another instant, and counters can
+//! grow by their difference.
 
 use tailback_proto::repeats::Walk;
 use tailback_proto::units::Time;
@@ -10,14 +11,14 @@ use crate::world::World;
 /// A world's state.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// By the clock.
+    /// Time on the clock.
     pub now: Time,
     words: Vec<u64>,
     pub counters: Vec<u64>,
     streams: Vec<Stream>,
-    /// Something in it is not looked into.
+    /// Whether the world has something that is not compared.
     is_unlike: bool,
-    /// By queue pair: the next packet, and messages posted.
+    /// For each queue pair: the next packet, and the messages posted.
     pub positions: Vec<(u64, u64)>,
 }
 
@@ -52,7 +53,7 @@ fn from(now: Time, time: Time) -> u64 {
 }
 
 impl Seen {
-    /// The world as it is.
+    /// The state of the world now.
     pub fn now(world: &mut World, used: &[bool; CLASSES]) -> Seen {
         let positions = world.nics.send_qps.iter();
         let positions = positions.map(|s| (s.half.requester.next_sequence(), s.messages_posted)).collect();
@@ -63,12 +64,12 @@ impl Seen {
         seen
     }
 
-    /// How much it takes to look at.
+    /// What a look costs, in words.
     pub fn len(&self) -> u64 {
         (self.words.len() + self.counters.len()) as u64
     }
 
-    /// Whether the world is as it was then, and how much of it was looked at to know that.
+    /// Whether the world is in this state again, and how many words were compared to find out.
     pub fn is_again(&self, world: &mut World, used: &[bool; CLASSES]) -> (bool, u64) {
         if self.is_unlike {
             return (false, 0);
@@ -81,10 +82,10 @@ impl Seen {
     }
 }
 
-/// Looks at a state beside what was seen, up to the first difference.
+/// Compares a world with an earlier state, up to the first difference.
 struct Comparison<'a> {
     now: Time,
-    /// Those that are left.
+    /// Words that are left to compare.
     words: &'a [u64],
     looked: u64,
     differs: bool,
@@ -119,14 +120,14 @@ impl Walk for Comparison<'_> {
     }
 }
 
-/// Has counters grow so many times by as much as they did.
+/// Makes counters grow by as much as they did before, several times.
 pub(super) struct Growth {
     by: std::vec::IntoIter<u64>,
     times: u64,
 }
 
 impl Growth {
-    /// From one state to another that is the same.
+    /// The growth from one state to another that is the same but for its counters.
     pub fn between(before: &Seen, after: &Seen, times: u64) -> Growth {
         let pairs = after.counters.iter().zip(&before.counters);
         let by: Vec<u64> = pairs.map(|(after, before)| after.wrapping_sub(*before)).collect();

@@ -1,7 +1,8 @@
-//! A step: the world as it would be after some time in which everything went on as it was measured to.
+//! A step: what the world becomes when everything goes on for some time as it was measured.
 //!
-//! Queues, controllers and what is on its way stay as they are, and so does the clock ([`crate::run::Skips`]). Each queue pair is so
-//! many packets further on, and every counter on their way has grown by just these and their answers, so that the books balance.
+//! Queues, controllers and packets on their way stay as they are, and so does the clock
+//! ([`crate::run::Skips`]). Each queue pair advances by a number of packets, and every counter on their way
+//! grows by exactly these packets and their answers, so that the books balance.
 
 use tailback_proto::transport::rc::wire_psn;
 use tailback_proto::units::Time;
@@ -17,17 +18,18 @@ use crate::nic::qp::QpState;
 use crate::nic::Nics;
 use crate::world::World;
 
-/// With so many completions left to be posted, half of one more or less is no matter; else a step ends within the message.
+/// With at least this many completions left to be posted, half a completion more or less does not matter. With
+/// fewer, a step ends within the message.
 const FEWEST_MESSAGES: u64 = 64;
 
-/// By queue pair and quantity: what was rounded off so far.
+/// For each queue pair and quantity: what rounding has left over so far.
 #[derive(Debug, Default)]
 pub(super) struct Rounded {
     packets: Vec<f64>,
     rest: Vec<[f64; 3]>,
 }
 
-/// What is told to hosts in a step: signal, by whom, to whom, and how often.
+/// Signals to hosts in a step: signal, sender, receiver and count.
 pub(super) type Told = Vec<(EndSignal, u16, u16, u64)>;
 
 impl Rounded {
@@ -36,7 +38,7 @@ impl Rounded {
     }
 }
 
-/// The nearest whole number up to `most`, and what is left for later steps.
+/// Rounds to a whole number up to `most`, and leaves the rest for later steps.
 fn whole(of: f64, left: &mut f64, most: u64) -> u64 {
     let exact = of + *left;
     let whole = (exact.round().max(0.0) as u64).min(most);
@@ -44,11 +46,13 @@ fn whole(of: f64, left: &mut f64, most: u64) -> u64 {
     whole
 }
 
-/// How a queue pair goes on, and for how many packets at most.
+/// How a queue pair advances, and by how many packets at most.
 enum Way {
-    /// Message after message, as many at a time as share a completion: so many packets, and the most in all.
+    /// By whole messages, as many at a time as share a completion: the packets of such a unit, and the most
+    /// packets in all.
     Whole(u64, u64),
-    /// Within its message: what is on its way belongs to the middle of it, before and after.
+    /// Within its message, by at most this many packets: packets on their way belong to the middle of the
+    /// message, before and after.
     Inside(u64),
 }
 
@@ -70,7 +74,8 @@ fn way(nics: &Nics, qp: usize) -> Way {
     }
 }
 
-/// How many packets further on a queue pair is that wants to be so many, and how many of them are posted meanwhile, too.
+/// How many packets a queue pair advances if it should advance by `wanted`, and how many of these are also
+/// posted in the step.
 fn advance(nics: &Nics, qp: usize, wanted: f64, left: &mut f64) -> (u64, u64) {
     match way(nics, qp) {
         Way::Whole(unit, most) => {
@@ -83,26 +88,27 @@ fn advance(nics: &Nics, qp: usize, wanted: f64, left: &mut f64) -> (u64, u64) {
     }
 }
 
-/// How long a queue pair goes on at `rate` before it ends, and how long it can be skipped in one step, ps; none: it does not end.
+/// How long a queue pair goes on at `rate` before it ends, and how long it can be skipped in one step, ps.
+/// None: it does not end.
 pub(super) fn lasts(nics: &Nics, qp: usize, rate: f64, rounded: &Rounded) -> Option<(f64, f64)> {
     let s = &nics.send_qps[qp];
     let writer = &nics.writers[s.writer as usize];
     let messages = writer.messages?;
     let left = messages * writer.writes.packets_per_message - s.half.requester.sent();
     let (Way::Whole(_, most) | Way::Inside(most)) = way(nics, qp);
-    // What was rounded off takes no time any more.
+    // Packets left over from rounding take no more time.
     let after = |packets: u64| (packets as f64 - rounded.packets[qp]) / rate;
     Some((after(left), after(most)))
 }
 
-/// Everything goes on for `length`. What is told in pairs comes back.
+/// Makes everything go on for `length`. Returns the signals between pairs of hosts.
 pub(super) fn go_on(world: &mut World, estimate: &Estimate, length: Time, rounded: &mut Rounded) -> Told {
     let times = length.0 as f64 / estimate.sample.span.0 as f64;
     let hosts = world.nics.nics.len();
     let counts = &estimate.sample.counts;
     let mut told = Told::new();
     let mut further = vec![0u64; world.nics.send_qps.len()];
-    // By receiver, what it got in the sample: its ACKs are for as many packets.
+    // For each receiver: the packets that it got in the sample. Its ACKs answered that many.
     let mut got = vec![0u64; hosts];
     for (qp, s) in world.nics.send_qps.iter().enumerate() {
         got[s.dst as usize] += counts.of_qp(qp).packets;
@@ -147,7 +153,7 @@ pub(super) fn go_on(world: &mut World, estimate: &Estimate, length: Time, rounde
     told
 }
 
-/// A queue pair's packets go all their way, and their answers come back.
+/// Takes a queue pair's packets all the way, and their answers back.
 fn send(world: &mut World, qp: usize, (packets, posted): (u64, u64), acks: u64, cnps: u64) {
     let (fabric, nics) = (&mut world.fabric, &mut world.nics);
     let s = &mut nics.send_qps[qp];
@@ -193,7 +199,7 @@ fn send(world: &mut World, qp: usize, (packets, posted): (u64, u64), acks: u64, 
     pass(fabric, (back, src, qp), Kind::Cnp, (model.class_of[point as usize], point), cnps, cnps * cnp_wire);
 }
 
-/// Packets of a kind pass from a host's port to a host. The class in which they get there.
+/// Takes packets of a kind from a host's port to a host. Returns the class in which they arrive.
 fn pass(
     fabric: &mut Fabric,
     (from, to, qp): (usize, u16, u32),
@@ -222,7 +228,7 @@ fn pass(
     class
 }
 
-/// What is on its way belongs to where its queue pair is now.
+/// Renumbers packets on their way to match where their queue pairs are now.
 pub(super) fn renumber(fabric: &mut Fabric, further: &[u64]) {
     let links = fabric.ports.iter().map(|port| port.in_flight);
     let queues = fabric.queues.iter().map(|queue| queue.fifo);
@@ -239,7 +245,7 @@ pub(super) fn renumber(fabric: &mut Fabric, further: &[u64]) {
     }
 }
 
-/// The counters that grow in a step and that series are made of, in an order that does not change.
+/// The counters that grow in a step and that time series are made from, in a fixed order.
 pub(super) struct Series {
     counters: Vec<u64>,
     backlogs: Vec<i64>,
@@ -255,7 +261,7 @@ impl Series {
         Series { counters, backlogs }
     }
 
-    /// Brings the world's counters to where they are after a share of the way from these to others.
+    /// Sets the world's counters to their values after a share of the way from these to `others`.
     pub fn bring(&self, world: &mut World, others: &Series, (share, of): (u64, u64)) {
         let part = |from: i128, to: i128| from + (to - from) * share as i128 / of as i128;
         let mut ways = self.counters.iter().zip(&others.counters);

@@ -1,5 +1,6 @@
-//! Transport timers of time that repeats: their events find nothing to do, since ACKs come in time, but set themselves anew at the
-//! deadline of that moment. So they keep no step with the rest, and how often they fire is counted here.
+//! Transport timers in time that repeats. Their events find nothing to do, since ACKs come in time, but
+//! schedule themselves again at the deadline of that moment. So they are out of step with the rest, and their
+//! number is counted here.
 
 use tailback_proto::units::Time;
 
@@ -12,16 +13,17 @@ use crate::world::World;
 pub(super) struct Deadlines {
     start: Time,
     length: Time,
-    /// By host: its queue pairs.
+    /// For each host: its queue pairs.
     of_host: Vec<Vec<u32>>,
-    /// By queue pair: the deadline.
+    /// For each queue pair: the deadline.
     now: Vec<Time>,
-    /// By queue pair: since when in the period, and how much later the deadline is; `NEVER`: there is none.
+    /// For each queue pair: when in the period the deadline changes, and how much later the new deadline is.
+    /// `NEVER`: there is none.
     changes: Vec<Vec<(Time, Time)>>,
 }
 
 impl Deadlines {
-    /// From now on, for a period.
+    /// Watches deadlines from now on, for a period.
     pub fn new(world: &World, length: Time) -> Deadlines {
         let nics = &world.nics;
         let mut of_host = vec![Vec::new(); nics.nics.len()];
@@ -33,7 +35,7 @@ impl Deadlines {
         Deadlines { start: world.fabric.run.now, length, of_host, now, changes }
     }
 
-    /// An event happened.
+    /// Notes the deadlines that an event has changed.
     pub fn look(&mut self, world: &World, event: Event) {
         let host = match event {
             Event::Arrival(port) => world.fabric.ports[port as usize].peer_owner,
@@ -52,7 +54,7 @@ impl Deadlines {
         }
     }
 
-    /// Whether each deadline is moved before it comes.
+    /// Whether each deadline is moved before it is reached.
     pub fn are_met(&self) -> bool {
         let meets = |changes: &Vec<(Time, Time)>| {
             let first = changes.first().map_or(self.length, |(at, _)| *at + self.length);
@@ -62,12 +64,12 @@ impl Deadlines {
         self.changes.iter().all(meets)
     }
 
-    /// A queue pair's deadline at a time of any period.
+    /// A queue pair's deadline at a time in any period.
     fn at(&self, qp: usize, time: Time) -> Time {
         let changes = &self.changes[qp];
         let phase = self.phase(time);
         let known = changes.partition_point(|(at, _)| *at <= phase);
-        // What was set last in the period before.
+        // Before the first change in a period, the last change of the period before holds.
         let (found, began) = match known.checked_sub(1) {
             Some(last) => (changes.get(last), time.0 - phase.0),
             None => (changes.last(), time.0.wrapping_sub(phase.0).wrapping_sub(self.length.0)),
@@ -82,7 +84,7 @@ impl Deadlines {
         Time((time - self.start).0 % self.length.0)
     }
 
-    /// When the next deadline of a queue pair without one is set after a time, and the deadline; none: never.
+    /// When a queue pair without a deadline next gets one after a time, and that deadline. None: never.
     fn next(&self, qp: usize, time: Time) -> Option<(Time, Time)> {
         let (phase, changes) = (self.phase(time), &self.changes[qp]);
         let is_set = |(_, later): &&(Time, Time)| *later != Time::NEVER;
@@ -92,8 +94,8 @@ impl Deadlines {
         after.or_else(|| changes.iter().find(is_set).map(|set| found(began + self.length, *set)))
     }
 
-    /// What becomes of the pending event of a queue pair's timer from `from` to before `to`: when it is due then (`NEVER`: it is
-    /// not), and how often it fired.
+    /// Follows the pending event of a queue pair's timer from `from` to before `to`. Returns when it is due
+    /// then (`NEVER`: it is not pending), and how often it fired.
     pub fn fire(&self, qp: usize, due: Time, from: Time, to: Time) -> (Time, u64) {
         let (mut due, mut at, mut fired) = (due, from, 0);
         loop {
@@ -121,7 +123,8 @@ fn deadline(due: Option<Time>) -> Time {
 mod tests {
     use super::*;
 
-    /// A deadline of 100 is set 2 after each period of 10 begins; or one that is taken back at 5, too.
+    /// A deadline of 100 is set 2 after the start of each period of 10. In the second case it is also taken
+    /// back at 5.
     #[test]
     fn timers_fire_at_the_deadline_that_they_find() {
         let deadlines = |changes| Deadlines {
@@ -132,7 +135,7 @@ mod tests {
             changes: vec![changes],
         };
         let lasting = deadlines(vec![(Time(2), Time(100))]);
-        // At 1061 that of 1052 is in force, at 1152 that of 1152, at 1252 likewise.
+        // At 1061 the deadline set at 1052 holds, at 1152 the one set at 1152, and at 1252 likewise.
         assert_eq!(lasting.fire(0, Time(1061), Time(1020), Time(1300)), (Time(1352), 3));
         assert_eq!(lasting.fire(0, Time(1300), Time(1020), Time(1300)), (Time(1300), 0));
         let taken_back = deadlines(vec![(Time(2), Time(100)), (Time(5), Time::NEVER)]);
@@ -142,7 +145,7 @@ mod tests {
         assert!(lasting.are_met() && taken_back.are_met());
         assert!(!deadlines(vec![(Time(2), Time(10))]).are_met());
         assert!(deadlines(vec![(Time(2), Time(4)), (Time(5), Time::NEVER)]).are_met());
-        // One that is done.
+        // A queue pair that is done.
         assert_eq!(deadlines(vec![]).fire(0, Time(1066), Time(1020), Time(1180)), (Time::NEVER, 1));
     }
 }
