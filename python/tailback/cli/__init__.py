@@ -1,4 +1,4 @@
-"""The command line: `tailback run`, `explain`, `compare` and so on, each a file of this folder.
+"""The command line: `tailback run`, `explain`, `compare` and so on, each in a file of this folder.
 
 Exit status: 0 done, 1 a fault was found (with --strict: or a claim missed), 2 bad input (a line for each
 problem on stderr), 3 something could not be written, 4 out of memory, 5 an error of another kind; 129, 130
@@ -51,7 +51,7 @@ COMMANDS = {
 
 
 class _Commands(TyperGroup):
-    """Loads the file of a command when it is called: what commands import takes a while."""
+    """Loads the file of a command only when the command is called, since imports take a while."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -59,7 +59,7 @@ class _Commands(TyperGroup):
             module = f"{name}_" if iskeyword(name or "") else name
             command = get_command(import_module(f"tailback.cli.{module}").app)
             loaded()
-            ctx.with_resource(interrupting())  # until here a signal ends the process at once
+            ctx.with_resource(interrupting())  # before this, a signal ends the process at once
         return name, command, rest
 
 
@@ -94,7 +94,7 @@ def _main(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The `tailback` command. Gives the exit status."""
+    """The `tailback` command. Returns the exit status."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         return of_signal()
-    # The reader of the output, such as head, has seen enough. typer exits with 1 then: here that is a fault.
+    # The reader of the output, such as head, has seen enough. typer exits with 1, but here 1 means a fault.
     except (BrokenPipeError, SystemExit):
         silence_stdout()
         return DONE
@@ -124,9 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 sys.stdout.flush()
             except OSError:
-                silence_stdout()  # or the interpreter tries once more, and says so
+                silence_stdout()  # otherwise the interpreter tries once more, and complains
             return NOT_WRITTEN
-        from tailback.running import RunFailed  # by now it is loaded
+        from tailback.running import RunFailed  # already loaded by now
 
         if isinstance(error, RunFailed):
             typer.echo(f"tailback: {error}", err=True)

@@ -30,8 +30,8 @@ def analyze(
 ) -> None:
     """Say what a capture of RoCEv2 traffic shows.
 
-    Queue pairs and rates, marks and CNPs, gaps, NAKs and retransmissions, pauses, round trips. Files of any
-    size are read in bounded memory; each capture point is analysed by itself.
+    It shows queue pairs and rates, marks and CNPs, gaps, NAKs and retransmissions, pauses, and round trips.
+    Files of any size are read in bounded memory; each capture point is analysed by itself.
     """
     with bad_input(), progress_bar(as_json) as bar:
         share = of_runs(bar) if bar else None

@@ -23,10 +23,12 @@ def astra(
     workload: Annotated[
         Path, typer.Option("--workload-configuration", metavar="ET", help="Traces: ET.0.et, ET.1.et, ...")
     ],
-    system: Annotated[Path, typer.Option("--system-configuration", metavar="JSON", help="System layer.")],
+    system: Annotated[Path, typer.Option("--system-configuration", metavar="JSON", help="The system layer.")],
     network: Annotated[
         Path,
-        typer.Option("--network-configuration", metavar="CONFIG.txt", help="Network of the ns-3 backend."),
+        typer.Option(
+            "--network-configuration", metavar="CONFIG.txt", help="The network of the ns-3 backend."
+        ),
     ],
     logical_topology: Annotated[
         Path,
@@ -37,21 +39,23 @@ def astra(
         typer.Option(
             "--comm-group-configuration",
             metavar="JSON",
-            help="Communicator groups; none if it has 'empty' in it.",
+            help="Communicator groups; none if the name contains 'empty'.",
         ),
     ] = "empty",
     remote_memory: Annotated[
         Path | None,
-        typer.Option("--remote-memory-configuration", metavar="JSON", help="Only NO_MEMORY_EXPANSION."),
+        typer.Option(
+            "--remote-memory-configuration", metavar="JSON", help="Remote memory: only NO_MEMORY_EXPANSION."
+        ),
     ] = None,
     num_queues_per_dim: Annotated[
-        int, typer.Option("--num-queues-per-dim", help="Queues of a dimension.")
+        int, typer.Option("--num-queues-per-dim", help="Queues per dimension.")
     ] = 1,
     injection_scale: Annotated[
-        float, typer.Option("--injection-scale", help="Factor of the endpoint delay.")
+        float, typer.Option("--injection-scale", help="Factor for the endpoint delay.")
     ] = 1.0,
     native: Annotated[
-        bool, typer.Option("--native", help="Tailback's own models of NICs and switches; no fct.txt.")
+        bool, typer.Option("--native", help="Use Tailback's own models of NICs and switches; no fct.txt.")
     ] = False,
     out: Out = None,
     no_report: NoReport = False,
@@ -59,10 +63,10 @@ def astra(
 ) -> None:
     """Run ASTRA-sim's inputs as they are.
 
-    Its own options name Chakra traces, system, topologies and groups; the network is its ns-3 backend's.
-    Prints when each rank has finished, as ASTRA-sim does. The folder gets fct.txt and pfc.txt in its
-    format, beside report, tables and counters. Without --out it is runs/NAME-TIME. Ctrl-C ends the run early
-    and keeps what was simulated.
+    The options are ASTRA-sim's own: they name Chakra traces, system, topologies and groups. The network is
+    that of its ns-3 backend. Prints when each rank has finished, as ASTRA-sim does. The folder gets fct.txt
+    and pfc.txt in ASTRA-sim's format, besides report, tables and counters. Without --out it is
+    runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated.
     """
     with bad_input():
         options = AstraOptions(

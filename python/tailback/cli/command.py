@@ -1,4 +1,4 @@
-"""What all files of commands begin with."""
+"""What every file of a command begins with."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import typer
 
 
 def command_app() -> typer.Typer:
-    """What a file's commands are put into."""
+    """The app that a file adds its commands to."""
     return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

@@ -1,4 +1,4 @@
-"""What several commands share: their options, what becomes of bad input, the folder of a result."""
+"""What several commands share: options, the handling of bad input, and the folder of a result."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ Controllers = Annotated[
     typer.Option(
         "--controller",
         metavar=FORM,
-        help="A congestion controller in Python. The scenario knows it by the name of the class; where "
-        "nothing names it, all hosts run it. Again for more.",
+        help="A congestion controller in Python. The scenario refers to it by the name of the class; if it "
+        "never does, all hosts run it. Repeatable.",
     ),
 ]
 Out = Annotated[
@@ -56,16 +56,16 @@ Out = Annotated[
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", "-j", metavar="N", help="Runs at a time; default: a core each.", min=1, max=256),
+    typer.Option("--jobs", "-j", metavar="N", help="Runs at a time; default: one per core.", min=1, max=256),
 ]
 On = Annotated[
     str | None, typer.Option("--on", metavar="CLUSTER", help="A Ray cluster: ray, or ray://host:10001.")
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress bar, no table: only the folder's name.")
+    bool, typer.Option("--quiet", "-q", help="Print no progress bar and no table, only the folder's name.")
 ]
 NoReport = Annotated[
-    bool, typer.Option("--no-report", help="No report.html; `tailback report` writes it later.")
+    bool, typer.Option("--no-report", help="Write no report.html; `tailback report` writes it later.")
 ]
 
 PIPED_WIDTH = 10_000
@@ -74,7 +74,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON."
 
 @contextmanager
 def bad_input() -> Iterator[None]:
-    """Turns bad input, and an interrupt at which there is no result, into lines on stderr and a status."""
+    """Turns bad input, and an interrupt before there is a result, into lines on stderr and a status."""
     try:
         yield
     except KeyboardInterrupt:
@@ -108,10 +108,10 @@ def interrupted(what: str) -> NoReturn:
 
 @contextmanager
 def result_folder(out: Path | None, name: str) -> Iterator[OutFolder]:
-    """The folder for a result, claimed: that of --out, or `runs/NAME-TIME`, with a number after it if that is
+    """Claims the folder for a result: that of --out, or `runs/NAME-TIME`, with a number after it if that is
     taken.
 
-    At an interrupt it says what has been written.
+    On an interrupt, prints what has been written.
     """
     with _claimed(out, name) as folder:
         try:
@@ -144,26 +144,26 @@ def cores() -> int:
 
 
 def say(tables: Sequence[RenderableType], where: str = "") -> None:
-    """Prints what a run came to, and where it is. Whoever does not read it to its end has seen enough."""
+    """Prints the outcome of a run, and where it is. A reader that stops before the end has seen enough."""
     try:
         for text in _as_texts(tables) if tables else ():
             typer.echo(text)
         if where:
             typer.echo(where)
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # the library exits with 1: the status still tells
+    except (BrokenPipeError, SystemExit):  # the library exits with 1, but the status is kept
         silence_stdout()
 
 
 def _as_texts(tables: Sequence[RenderableType]) -> Iterator[str]:
     from rich.console import Console
 
-    # What reads a pipe finds each row on a line of its own.
+    # In a pipe, each row is a line of its own.
     console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
     for table in tables:
         with console.capture() as shown:
             console.print(table)
-        # Columns are filled with blanks to the console's width.
+        # Rows are padded with blanks to the console's width.
         yield "\n".join(line.rstrip() for line in shown.get().splitlines())
 
 

@@ -28,8 +28,8 @@ def compare(
 ) -> None:
     """Say what differs between runs.
 
-    The others are compared with the first: settings, where each is stuck, figures, findings, and flows in
-    pairs. The folder of a run with --seeds is one side: then it says what is noise.
+    The others are compared with the first: settings, where each is stuck, figures, findings, and flows one by
+    one. A folder of a run with --seeds counts as one side; the answer then says what is noise.
     """
     with bad_input():
         comparison = compare_runs(*runs)

@@ -18,7 +18,7 @@ def scenarios(incomplete: str) -> list[str]:
 
 
 def settings(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The settings of the scenario that is named, and the controllers after one of `congestion`."""
+    """The settings of the named scenario, or the controllers after a setting of `congestion`."""
     from tailback.scenario import ScenarioError, load
     from tailback.scenario.controllers import NAMES
     from tailback.scenario.document import from_yaml

@@ -24,25 +24,26 @@ app = command_app()
 def counters(
     run: Annotated[
         str,
-        typer.Argument(metavar="RUN|NAME|FILE", help="Folder of a run; or a scenario, which is then run."),
+        typer.Argument(metavar="RUN|NAME|FILE", help="The folder of a run, or a scenario to run."),
     ],
     tool: Annotated[
         str | None, typer.Option("--as", metavar="TOOL", help=f"One of {', '.join(STYLES)}.")
     ] = None,
     host: Annotated[
         str | None,
-        typer.Option("--host", metavar="HOST", help="This host, switch, or port of a switch (sw0:h3) only."),
+        typer.Option("--host", metavar="HOST", help="Only this host, switch, or port of a switch (sw0:h3)."),
     ] = None,
     sets: Sets = None,
     seed: Seed = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print them as JSON, under the engine's own names.")
+        bool, typer.Option("--json", help="Print the counters as JSON, under the engine's own names.")
     ] = False,
 ) -> None:
     """Print the counters of hosts and switches as their tools do.
 
-    Without --host each host and switch has a part with a heading. A scenario is run, and nothing is written.
+    Without --host, each host and switch gets a part with a heading. A scenario is run, and nothing is
+    written.
     """
     if (tool is None) is not as_json:
         raise typer.BadParameter("expected one of --as TOOL and --json")

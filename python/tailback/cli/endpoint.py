@@ -50,15 +50,18 @@ def endpoint(
         typer.Option(
             "--perftest",
             metavar="ADDRESS[:PORT]",
-            help="ib_write_bw is the other end: the address where it listens, or where to wait for it.",
+            help="The other end is ib_write_bw: the address where it listens, or where to wait for it.",
         ),
     ] = None,
     verb: Annotated[
-        Verb, typer.Option("--verb", help="What carries messages. With read, `from` reads from `to`.")
+        Verb,
+        typer.Option(
+            "--verb", help="The operation that carries messages. With read, `from` reads from `to`."
+        ),
     ] = Verb.WRITE,
     clock: Annotated[
         str | None,
-        typer.Option("--clock", metavar="FILE", help="Go by the clock of `tailback point --clock FILE`."),
+        typer.Option("--clock", metavar="FILE", help="Use the clock of `tailback point --clock FILE`."),
     ] = None,
     out: Out = None,
     seed: Seed = None,

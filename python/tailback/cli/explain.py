@@ -37,8 +37,8 @@ def explain(
     """Say where a run is stuck, and what shows it.
 
     It reads counters and queue series, and nominal rates such as a link's, but neither the name nor the
-    settings of the scenario. A simulated run is then tried: it is repeated with one stage at a time twice as
-    fast.
+    settings of the scenario. For a simulated run, the answer is then tried: the run is repeated with one
+    stage at a time twice as fast.
     """
     with bad_input():
         result = read_run(folder)
@@ -53,7 +53,7 @@ def explain(
 
 
 def _verdict(result: Recorded, tries: bool | None) -> explaining.Verdict:
-    """The answer; where trials would take long, with what they would cost."""
+    """The answer. Where trials would take long, says what they would cost."""
     from tailback.explain import trials  # the engine takes a while to load
 
     if tries is None and trials.why_not(result) is None and not trials.is_short(result):

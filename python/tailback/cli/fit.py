@@ -32,7 +32,7 @@ def fit_(
     measured: Annotated[
         Path | None,
         typer.Argument(
-            metavar="MEASURED", help="Observations, YAML or CSV; or a YAML file with all of the fit."
+            metavar="MEASURED", help="Observations as YAML or CSV, or a YAML file with the whole fit."
         ),
     ] = None,
     scenario: Annotated[
@@ -59,12 +59,16 @@ def fit_(
     points: Annotated[
         int | None,
         typer.Option(
-            "--points", metavar="N", help="Points of the first round; default: ten for each unknown range."
+            "--points", metavar="N", help="Points in the first round; default: ten for each unknown range."
         ),
     ] = None,
     refine: Annotated[
         int | None,
-        typer.Option("--refine", metavar="N", help="Of the second round, where the first points to; or 0."),
+        typer.Option(
+            "--refine",
+            metavar="N",
+            help="Points in the second round, where the first one points to; 0: none.",
+        ),
     ] = None,
     out: Out = None,
     resume: Annotated[
@@ -83,8 +87,8 @@ def fit_(
 ) -> None:
     """Infer settings from what a lab measured, and predict the rest.
 
-    What the fit has seen is calibrated, what it has not is predicted. It says which unknowns the observations
-    identify, and what to measure next. Without --out the folder is runs/NAME-fit-TIME.
+    Figures that the fit has seen are calibrated, the others are predicted. It says which unknowns the
+    observations identify, and what to measure next. Without --out the folder is runs/NAME-fit-TIME.
     """
     with bad_input():
         if resume is not None and out is not None:
@@ -114,7 +118,7 @@ def fit_(
 
 @contextmanager
 def _going_on(folder: Path) -> Iterator[None]:
-    """Says, at an interrupt, how to go on from there."""
+    """On an interrupt, says how to go on from there."""
     try:
         yield
     except FitInterrupted:
@@ -135,7 +139,7 @@ def _by_path(option: str, given: list[str], expected: str) -> dict[str, str]:
 
 
 def _conclude(result: FitResult, folder: Path, strict: bool, quiet: bool, as_json: bool) -> int:
-    """Prints what a fit came to. Gives the exit status."""
+    """Prints the outcome of a fit. Returns the exit status."""
     from rich.text import Text
 
     for line in result.failed[:_MOST_FAILED]:

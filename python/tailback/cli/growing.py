@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _ROWS = 16
-"""Of the table that grows; the whole one is printed at the end."""
+"""Rows of the growing table; the whole table is printed at the end."""
 
 
 @contextmanager
 def growing(quiet: bool) -> Iterator[Progress]:
-    """A table of points that grows as runs end, and a bar of all runs, where there is a terminal; and a line
-    for figures that the first run has not. Nothing if `quiet`.
+    """On a terminal, a table of points that grows as runs end, and a bar of all runs; everywhere, a warning
+    about figures that the first run does not have. Nothing if `quiet`.
     """
     if quiet or not sys.stderr.isatty():
         yield Progress() if quiet else _Told()
@@ -42,8 +42,8 @@ def growing(quiet: bool) -> Iterator[Progress]:
 
 
 class _Told(Progress):
-    """Says of the first run that gives a result which of the figures asked for by their paths it has not:
-    nobody waits for all runs to hear that a name is wrong.
+    """Warns about figures, asked for by their paths, that the first run with a result does not have: nobody
+    should wait for all runs to hear that a name is wrong.
     """
 
     def __init__(self) -> None:

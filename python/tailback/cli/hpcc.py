@@ -20,7 +20,7 @@ app = command_app()
 
 @app.command()
 def hpcc(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.txt", help="That simulator's config file.")],
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.txt", help="The simulator's config file.")],
     out: Out = None,
     no_report: NoReport = False,
     quiet: Quiet = False,

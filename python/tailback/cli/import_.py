@@ -16,7 +16,7 @@ app = command_app()
 
 
 class Form(str, Enum):
-    """What a configuration is written in."""
+    """The kinds of configuration."""
 
     SONIC = "sonic"
 
@@ -26,13 +26,13 @@ FORMS = {Form.SONIC: sonic}
 
 @app.command()
 def import_(
-    form: Annotated[Form, typer.Argument(help="What the file is: sonic, a config_db.json.")],
+    form: Annotated[Form, typer.Argument(help="The kind of file: sonic for a config_db.json.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration.")],
 ) -> None:
     """Print a scenario with the switch of a configuration.
 
-    The scenario runs as it is: replace its hosts and traffic. Comments at its end list what is not honoured
-    of the configuration.
+    The scenario runs as it is, but its hosts and traffic are there to be replaced. Comments at its end list
+    the parts of the configuration that are not honoured.
     """
     with bad_input():
         typer.echo(FORMS[form](file), nl=False)

@@ -27,7 +27,7 @@ app = command_app()
 LabFile = Annotated[str, typer.Argument(metavar="FILE", help="A lab as YAML, or the name of an example.")]
 Tests = Annotated[
     list[str] | None,
-    typer.Option("--test", metavar="NAME", help="A test of the file; repeatable; default: all."),
+    typer.Option("--test", metavar="NAME", help="A test in the file; repeatable; default: all."),
 ]
 
 
@@ -68,9 +68,11 @@ def plan(file: LabFile) -> None:
 @app.command()
 def apply(
     file: LabFile,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="For the playbook and the undo file.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Folder for the playbook and the undo file.")
+    ],
     only_write: Annotated[
-        bool, typer.Option("--only-write", help="Write the playbook, to be read, and run nothing.")
+        bool, typer.Option("--only-write", help="Write the playbook to review it, and run nothing.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -94,7 +96,7 @@ def apply(
 @app.command()
 def undo(
     file: LabFile,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="That of apply.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of apply.")],
     quiet: Quiet = False,
 ) -> None:
     """Undo what apply did, in reverse order."""
@@ -120,12 +122,12 @@ def verify(file: LabFile) -> None:
 def run(
     file: LabFile,
     out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="For what tools print; new tests only.")
+        Path, typer.Option("--out", metavar="FOLDER", help="Folder for what the tools print; new tests only.")
     ],
     tests: Tests = None,
     quiet: Quiet = False,
 ) -> None:
-    """Drive perftest, and record counters before, while and after."""
+    """Drive perftest, and record counters before, during and after."""
     with bad_input():
         given, _ = read(file)
         for test in _chosen(given, tests):
@@ -145,10 +147,10 @@ def run(
 def collect(
     file: LabFile,
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="What run has recorded, or somebody typed in.")
+        Path, typer.Argument(metavar="FOLDER", help="The records of run, or records that somebody typed in.")
     ],
     test: Annotated[
-        str | None, typer.Option("--test", metavar="NAME", help="A test of bandwidth; default: the first.")
+        str | None, typer.Option("--test", metavar="NAME", help="The bandwidth test; default: the first.")
     ] = None,
     out: Out = None,
     no_report: NoReport = False,
@@ -156,7 +158,7 @@ def collect(
 ) -> None:
     """Make the folder of a run from the records: measured, not simulated.
 
-    Tests of latency that were recorded, too, go with it. measured.csv in it is for `tailback fit`.
+    Recorded latency tests are included. measured.csv in the folder is for `tailback fit`.
     """
     from tailback.lab.measured import result_of
 
@@ -188,7 +190,7 @@ def _chosen(given: Lab, names: list[str] | None) -> list[LabTest]:
 
 
 def _shown(quiet: bool) -> Callable[[str], None]:
-    """Says on stderr what is done."""
+    """Prints on stderr what is being done."""
     return lambda line: None if quiet else typer.echo(line, err=True)
 
 

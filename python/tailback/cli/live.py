@@ -54,14 +54,14 @@ def live(
     rate: Annotated[
         str,
         typer.Option(
-            "--rate", metavar="RATE", help="What the fastest link carries; the clock is slowed down to it."
+            "--rate", metavar="RATE", help="What the fastest link carries; the clock is slowed down to match."
         ),
     ] = "500Mbps",
     controllers: Controllers = None,
     capture: Captured = None,
     _: Annotated[
         bool,
-        typer.Option("--clean", callback=_clean, is_eager=True, help="Remove what earlier runs have left."),
+        typer.Option("--clean", callback=_clean, is_eager=True, help="Remove what earlier runs left behind."),
     ] = False,
     out: Out = None,
     seed: Seed = None,
@@ -72,9 +72,9 @@ def live(
     """Run a scenario with real packets, on veth pairs that it makes.
 
     Hosts and switches are namespaces of this machine. The result is a folder like any run's, in scenario
-    time: `tailback compare` puts a simulated run beside it. A scenario of a veth pair runs on the kernel's
-    own, in real time, with the model beside it. It needs CAP_SYS_ADMIN (`unshare -rn` is enough). Its
-    namespaces disappear when the command ends, even by a kill.
+    time: `tailback compare` puts a simulated run beside it. A scenario of a veth pair runs on a pair of the
+    kernel's own, in real time, with the model beside it. The command needs CAP_SYS_ADMIN (`unshare -rn` is
+    enough). Its namespaces disappear when it ends, even if it is killed.
     """
     with bad_input():
         scenario = load(name, sets=sets or (), seed=seed, controllers=by_class(controllers))
@@ -91,7 +91,7 @@ def live(
 def carried_out(
     scenario: Scenario, command: str, out: Path | None, quiet: bool, **how: Any
 ) -> tuple[Result, Path]:
-    """A run with real packets, with a bar, and where its folder is; `how`: see `tailback.live.run`."""
+    """Runs with real packets and a bar. Returns the result and its folder; `how`: see `tailback.live.run`."""
     with result_folder(out, f"{scenario.name}-{command}") as folder, progress_bar(quiet) as bar:
         steps = of_clock(bar, scenario.name, scenario.run.duration) if bar else None
         try:

@@ -1,4 +1,4 @@
-"""What the run of one scenario came to."""
+"""The outcome of a run of one scenario."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def even_in_part(run: Callable[[], Result]) -> Result:
-    """The result of a run, also of one that was interrupted."""
+    """The result of a run, even of one that was interrupted."""
     try:
         return run()
     except Interrupted as interrupted:
@@ -26,7 +26,7 @@ def even_in_part(run: Callable[[], Result]) -> Result:
 
 
 def conclude(result: Result, folder: Path, quiet: bool, as_json: bool = False) -> int:
-    """Prints what a run came to. Gives the exit status."""
+    """Prints the outcome of a run. Returns the exit status."""
     for fault in result.faults:
         typer.echo(f"fault: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     # A deadlock also ends a run before its time.

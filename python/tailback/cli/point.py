@@ -55,7 +55,7 @@ def _clean(wanted: bool) -> None:
 @app.command()
 def point(
     first: Annotated[str, typer.Argument(metavar="A", help="An interface: eth1, or NAMESPACE/veth1.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="The other.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The other interface.")],
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="Rate, buffer, marking, events: YAML.")
     ] = None,
@@ -64,16 +64,18 @@ def point(
         typer.Option("--set", metavar="PATH=VALUE", help="Set a value, such as rate=500Mbps; repeatable."),
     ] = None,
     lasts: Annotated[
-        str | None, typer.Option("--duration", metavar="TIME", help="End by itself after that time.")
+        str | None, typer.Option("--duration", metavar="TIME", help="End after this time.")
     ] = None,
     capture: Annotated[
         bool,
-        typer.Option("--capture", help="Write what comes to capture.pcap, as Lumina's switch mirrors it."),
+        typer.Option(
+            "--capture", help="Write incoming frames to capture.pcap, as Lumina's switch mirrors them."
+        ),
     ] = False,
     in_kernel: Annotated[
         bool,
         typer.Option(
-            "--kernel", help="Let the kernel's bridge do it, with tc's RED; it is taken back at the end."
+            "--kernel", help="Use the kernel's bridge instead, with tc's RED; it is removed at the end."
         ),
     ] = False,
     clock: Annotated[
@@ -81,7 +83,7 @@ def point(
         typer.Option(
             "--clock",
             metavar="FILE[:N]",
-            help="Share the clock with N `tailback endpoint --clock FILE` (1) on this machine.",
+            help="Share the clock with N (default: 1) `tailback endpoint --clock FILE` on this machine.",
         ),
     ] = None,
     _: Annotated[
@@ -90,7 +92,7 @@ def point(
             "--clean",
             callback=_clean,
             is_eager=True,
-            help="Take back what --kernel has left where it was killed, and end.",
+            help="Remove what a killed --kernel left behind, and end.",
         ),
     ] = False,
     out: Out = None,
@@ -99,9 +101,9 @@ def point(
 ) -> None:
     """Run a congestion point between two interfaces.
 
-    Frames of A leave by B and the other way round, through a queue and a link that are emulated: rate, delay,
-    buffer, ECN marks, pauses, and events that hit single packets. Ctrl-C ends it and keeps what was counted.
-    It needs CAP_NET_RAW; the interfaces should belong to no bridge and have no address.
+    Frames that arrive at A leave by B and the other way round, through an emulated queue and link: rate,
+    delay, buffer, ECN marks, pauses, and events that hit single packets. Ctrl-C ends it and keeps what was
+    counted. It needs CAP_NET_RAW; the interfaces should belong to no bridge and have no address.
     """
     with bad_input():
         settings = read(file, sets or ())
@@ -132,7 +134,7 @@ def point(
 
 
 def _clock(given: str | None) -> tuple[str, int] | None:
-    """The file, and how many follow."""
+    """The file, and the number of followers."""
     if given is None:
         return None
     file, colon, followers = given.rpartition(":")
@@ -151,7 +153,7 @@ def _clock(given: str | None) -> tuple[str, int] | None:
 
 @contextmanager
 def _display(quiet: bool) -> Iterator[Callable[[points.Told], None] | None]:
-    """Counters on stderr, as long as it runs, where somebody sees them."""
+    """Shows counters on stderr while the point runs, if somebody can see them."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -169,7 +171,7 @@ def _display(quiet: bool) -> Iterator[Callable[[points.Told], None] | None]:
 
 
 def _table(told: points.Told, since: points.Told | None = None) -> Table:
-    """What was counted, a column a direction; the rate is that of the whole, or `since` an earlier look."""
+    """The counters, one column per direction. The rate is over the whole time, or `since` an earlier look."""
     from rich.table import Table
 
     names, took_ps = told["interfaces"], told["elapsed_ps"]

@@ -40,7 +40,7 @@ def progress_bar(quiet: bool) -> Iterator[Bar | None]:
 def of_time(bar: Bar, name: str, begin_ps: int, end_ps: int) -> Callable[[Progress], None]:
     """Moves the bar as a run goes on: simulated time, packet-hops and their speed.
 
-    The speed counts from the first call: what sets up a run before that simulates nothing.
+    The speed counts from the first call: setting up a run before that simulates nothing.
     """
     task = bar.add_task(name, total=end_ps - begin_ps, state="setting up")
     first: dict[str, tuple[float, int]] = {}

@@ -63,11 +63,16 @@ def run(
         ),
     ] = None,
     capture_time: Annotated[
-        str | None, typer.Option("--capture-time", metavar="FROM..TO", help="In this time, such as 1ms..2ms.")
+        str | None,
+        typer.Option(
+            "--capture-time", metavar="FROM..TO", help="Capture only during this time, such as 1ms..2ms."
+        ),
     ] = None,
     capture_bytes: Annotated[
         str | None,
-        typer.Option("--capture-bytes", metavar="SIZE", help="Only so much of each frame, such as 128B."),
+        typer.Option(
+            "--capture-bytes", metavar="SIZE", help="Capture only this much of each frame, such as 128B."
+        ),
     ] = None,
     threads: Annotated[
         str,
@@ -85,7 +90,7 @@ def run(
     """Run a scenario and write its result: report, tables, counters.
 
     Without --out the folder is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated. With
-    --seeds there is a folder seed-N in it for each run, as many run at a time as there are CPUs, and Ctrl-C
+    --seeds it has a folder seed-N for each run; as many run at a time as there are CPUs, and Ctrl-C
     keeps the runs that are complete. --json prints the summary, or those of all seeds, and the folder.
     """
     with bad_input():
@@ -114,13 +119,13 @@ def run(
 
 
 def _warn(scenario: Scenario, quiet: bool) -> None:
-    """Says what the scenario may well not mean."""
+    """Warns about settings that were probably not meant."""
     for warning in [] if quiet else warnings(scenario):
         typer.echo(f"warning: {warning}", err=True)
 
 
 def _threads(text: str) -> Threads:
-    """What --threads says."""
+    """Reads the value of --threads."""
     if text != "auto" and not (text.isdecimal() and 1 <= int(text) <= MOST_THREADS):
         raise ScenarioError(
             [Problem("--threads", (), f"found {text!r}, expected auto or a number from 1 to {MOST_THREADS}")]
@@ -142,7 +147,7 @@ def _run_seeds(
     report: bool,
 ) -> NoReturn:
     """`run` with several seeds."""
-    from tailback.seeds import parse, run_seeds  # brings what runs many at a time
+    from tailback.seeds import parse, run_seeds  # imports what runs many at a time
 
     if seed is not None:
         raise typer.BadParameter("--seed and --seeds exclude each other")

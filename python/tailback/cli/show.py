@@ -30,7 +30,7 @@ def show(
 ) -> None:
     """Print a scenario in full, and where each value comes from.
 
-    The output loads again.
+    The output is a scenario file again.
     """
     with bad_input():
         scenario = load(name, sets=sets or (), seed=seed)

@@ -29,8 +29,8 @@ def signals(
 ) -> None:
     """Print who told whom to wait.
 
-    By marks, pauses, CNPs, NAKs, delay probes, stalls and drops. A line for each signal, queue and pair of
-    nodes, most first. signals.parquet has their times.
+    They do so by marks, pauses, CNPs, NAKs, delay probes, stalls and drops. There is a line for each signal,
+    queue and pair of nodes, the most frequent first. signals.parquet has their times.
     """
     with bad_input(), reading(folder):
         rows = read_run(folder).told.summed()

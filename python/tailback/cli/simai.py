@@ -21,9 +21,9 @@ app = command_app()
 
 @app.command()
 def simai(
-    workload: Annotated[Path, typer.Option("-w", metavar="WORKLOAD.txt", help="Workload of AICB.")],
-    topology: Annotated[Path, typer.Option("-n", metavar="TOPOLOGY", help="Network topology.")],
-    config: Annotated[Path, typer.Option("-c", metavar="SimAI.conf", help="Network configuration.")],
+    workload: Annotated[Path, typer.Option("-w", metavar="WORKLOAD.txt", help="The workload, by AICB.")],
+    topology: Annotated[Path, typer.Option("-n", metavar="TOPOLOGY", help="The network topology.")],
+    config: Annotated[Path, typer.Option("-c", metavar="SimAI.conf", help="The network configuration.")],
     threads: Annotated[int, typer.Option("-t", help="Threads; there is one.")] = 1,
     send_lat: Annotated[
         int,
@@ -36,7 +36,7 @@ def simai(
         bool, typer.Option("--nvls", envvar="AS_NVLS_ENABLE", help="NVLS, which is not honoured.")
     ] = False,
     native: Annotated[
-        bool, typer.Option("--native", help="Tailback's own models of NICs and switches; no fct.txt.")
+        bool, typer.Option("--native", help="Use Tailback's own models of NICs and switches; no fct.txt.")
     ] = False,
     out: Out = None,
     no_report: NoReport = False,
@@ -44,10 +44,10 @@ def simai(
 ) -> None:
     """Run SimAI's inputs as they are.
 
-    Its own options name workload, topology and SimAI.conf; the network is that of its ns-3. Prints the time
-    of each collective of a layer as soon as it has ended. The folder gets ncclFlowModel_EndToEnd.csv, fct.txt
-    and pfc.txt in its format, beside report, tables and counters. Without --out it is runs/NAME-TIME. Ctrl-C
-    ends the run early and keeps what was simulated.
+    The options are SimAI's own: they name workload, topology and SimAI.conf. The network is that of its ns-3.
+    Prints the time of each collective of a layer as soon as it has ended. The folder gets
+    ncclFlowModel_EndToEnd.csv, fct.txt and pfc.txt in SimAI's format, besides report, tables and counters.
+    Without --out it is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated.
     """
     with bad_input():
         options = SimaiOptions(workload, topology, config, threads, send_lat, pxn, nvls, native)

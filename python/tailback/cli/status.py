@@ -1,4 +1,4 @@
-"""Exit statuses, and what becomes of output that nobody reads."""
+"""Exit statuses, and how to drop output that nobody reads."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ DONE, FAULT, BAD_INPUT, NOT_WRITTEN = 0, 1, 2, 3
 
 
 def silence_stdout() -> None:
-    """What is still to be printed goes nowhere."""
+    """Discards what is still to be printed."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 app = command_app()
 
 MOST_WARNED = 64
-"""Points that warnings are looked for in: each takes some milliseconds to read."""
+"""Points that are checked for warnings: each takes some milliseconds to read."""
 
 
 @app.command(name="sweep")
@@ -41,7 +41,7 @@ def sweep_(
             "--vary",
             metavar="PATH=VALUES",
             help="Values of a setting, such as host.mtu=1024B,4096B, or LOW..HIGH:5, LOW..HIGH:5:log. "
-            "Again for more: all are combined.",
+            "Repeatable: all are combined.",
         ),
     ] = None,
     sets: Sets = None,
@@ -51,12 +51,16 @@ def sweep_(
     where: Annotated[
         list[str] | None,
         typer.Option(
-            "--where", metavar="CONDITION", help="Only points such as 'switch.ecn.k_min < switch.ecn.k_max'."
+            "--where",
+            metavar="CONDITION",
+            help="Keep only such points: 'switch.ecn.k_min < switch.ecn.k_max'.",
         ),
     ] = None,
     sample: Annotated[
         int | None,
-        typer.Option("--sample", metavar="N", help="A Latin hypercube of N points, not all.", min=1),
+        typer.Option(
+            "--sample", metavar="N", help="Run a Latin hypercube of N points instead of all.", min=1
+        ),
     ] = None,
     measures: Annotated[
         list[str] | None,
@@ -66,7 +70,9 @@ def sweep_(
     store: Annotated[
         str | None,
         typer.Option(
-            "--store", metavar="URL", help="Storage for tables and run folders, too: s3://, gs://, file://."
+            "--store",
+            metavar="URL",
+            help="Storage for tables and, with --keep, run folders: s3://, gs://, file://.",
         ),
     ] = None,
     out: Out = None,
@@ -82,7 +88,7 @@ def sweep_(
 ) -> None:
     """Run a scenario at many points and seeds, and say what is noise.
 
-    Without --out the folder is runs/NAME-sweep-TIME. A run that fails has a row with its message, and the
+    Without --out the folder is runs/NAME-sweep-TIME. A run that fails gets a row with its message, and the
     others go on. Ctrl-C keeps complete runs, and --resume continues from there.
     """
     with bad_input():
@@ -105,7 +111,7 @@ def sweep_(
 
 
 def _warn(asked: Design) -> None:
-    """Says once what points may well not mean, with the first of them; of the first points."""
+    """Prints each warning about the first points once, with the first point that it is about."""
     told: dict[str, str] = {}
     for point in asked.all_points()[:MOST_WARNED]:
         try:
@@ -132,7 +138,7 @@ def _asked(
     keep: bool,
     store: str | None,
 ) -> Design | None:
-    """The sweep of a file, with the options on top of it."""
+    """The sweep in a file, with the options on top of it."""
     fields: dict[str, Any] = {}
     if file is not None:
         fields = read_design(file).model_dump(mode="json", exclude_unset=True)
@@ -159,13 +165,13 @@ def _asked(
 
 
 def _conclude(result: SweepResult, folder: Path, quiet: bool) -> int:
-    """Prints what a sweep came to. Gives the exit status."""
+    """Prints the outcome of a sweep. Returns the exit status."""
     told: set[str] = set()
     for row in result.failed:
         at = in_words(result.points[row["point"]])
         seed = "" if row["status"] == "impossible" else f", seed {row['seed']}"
         line = f"{row['status']}: {at}{seed}: {row['message']}"
-        if line not in told:  # of an impossible point once, and not for each seed
+        if line not in told:  # once for an impossible point, and not for each seed
             typer.echo(line, err=True)
         told.add(line)
     for row in result.faulty:

@@ -20,8 +20,8 @@ def trace(
 ) -> None:
     """Write what the ranks of a run did, for Perfetto.
 
-    trace.json in the folder, which ui.perfetto.dev and chrome://tracing open: a row for each rank with its
-    steps, the messages that the last rank waited for, and the fullest queues. An older one is replaced.
+    It writes trace.json into the folder, for ui.perfetto.dev or chrome://tracing: a row for each rank with
+    its steps, the messages that the last rank waited for, and the fullest queues. An older file is replaced.
     """
     with bad_input():
         typer.echo(write_trace(folder))

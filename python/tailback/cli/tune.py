@@ -24,14 +24,17 @@ app = command_app()
 
 @app.command(name="tune")
 def tune_(
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A tuning.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A tuning, as YAML.")] = None,
     trials: Annotated[
-        int | None, typer.Option("--trials", metavar="N", help="Trials, in place of the file's.", min=1)
+        int | None,
+        typer.Option("--trials", metavar="N", help="Number of trials, instead of the file's.", min=1),
     ] = None,
     out: Out = None,
     resume: Annotated[
         Path | None,
-        typer.Option("--resume", metavar="DIR", help="Continue the tuning in DIR: no run is done twice."),
+        typer.Option(
+            "--resume", metavar="DIR", help="Continue the tuning in DIR: finished runs are not repeated."
+        ),
     ] = None,
     jobs: Jobs = None,
     on: On = None,
@@ -40,7 +43,7 @@ def tune_(
 ) -> None:
     """Look for the settings that serve several workloads best.
 
-    They are judged on seeds and workloads that no trial saw. Without --out the folder is
+    The best are judged on seeds and workloads that no trial saw. Without --out the folder is
     runs/NAME-tune-TIME. Ctrl-C keeps complete runs, and --resume continues from there.
     """
     with bad_input():
@@ -70,7 +73,7 @@ def _needed() -> None:
 
 
 def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> int:
-    """Prints what a tuning came to. Gives the exit status."""
+    """Prints the outcome of a tuning. Returns the exit status."""
     from rich.text import Text
 
     for trial in result.trials:
@@ -93,7 +96,7 @@ def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> i
 
 @contextmanager
 def _shown(quiet: bool) -> Iterator[Progress]:
-    """A bar of all trials, with the best so far; nothing where nobody would see it."""
+    """A bar of all trials, with the best so far; nothing if nobody would see it."""
     if quiet or not sys.stderr.isatty():
         yield Progress()
         return

@@ -155,18 +155,18 @@ impl Chains {
             }
         }
         let mut sums: Vec<Option<Sums>> = vec![None; self.events.len()];
-        let mut path = Vec::new();
+        let mut unknown = Vec::new();
         // Events that nobody holds may name places that others have taken by now.
         for place in (0..self.events.len() as u32).filter(|&place| self.events[place as usize].held > 0) {
             let mut at = place;
             while sums.get(at as usize).is_some_and(Option::is_none) {
-                path.push(at);
+                unknown.push(at);
                 at = self.events[at as usize].before.0;
             }
             let known = sums.get(at as usize).copied().flatten();
-            let root = path.last().and_then(|root| self.forgotten.get(root)).copied();
+            let root = unknown.last().and_then(|root| self.forgotten.get(root)).copied();
             let mut sum = known.or(root).unwrap_or_default();
-            while let Some(at) = path.pop() {
+            while let Some(at) = unknown.pop() {
                 sum.add(&self.events[at as usize]);
                 sums[at as usize] = Some(sum);
             }
@@ -193,15 +193,15 @@ impl Chains {
         if self.too_long {
             return None;
         }
-        let mut path = Vec::new();
+        let mut places = Vec::new();
         let mut at = self.last;
         while let Some(event) = self.events.get(at.0 as usize) {
-            path.push(at.0);
+            places.push(at.0);
             at = event.before;
         }
-        let mut sums = path.last().and_then(|root| self.forgotten.get(root)).copied().unwrap_or_default();
+        let mut sums = places.last().and_then(|root| self.forgotten.get(root)).copied().unwrap_or_default();
         let mut steps = Vec::new();
-        for (left, &place) in (0..path.len()).rev().zip(path.iter().rev()) {
+        for (left, &place) in (0..places.len()).rev().zip(places.iter().rev()) {
             let event = &self.events[place as usize];
             if left < MOST_RECORDED {
                 let (what, to) = event.took.in_words();
@@ -209,7 +209,7 @@ impl Chains {
             }
             sums.add(event);
         }
-        let rank = path.first().map_or(0, |&last| self.events[last as usize].rank);
+        let rank = places.first().map_or(0, |&last| self.events[last as usize].rank);
         Some(ChainRecord { rank, steps, ..sums.record() })
     }
 }
