@@ -3,15 +3,17 @@
 //! Source: Linux `kernel/softirq.c`: under load softirqs run in `ksoftirqd`, a thread that shares its core equally with the
 //! others.
 //!
-//! A piece of work has an end, and takes time for one purpose or several. What it is, and when it takes effect, is for those
-//! who have cores: hosts that speak TCP (`host`) do a batch of work at its beginning, by a clock of the batch's own; bridges
-//! and veth pairs (`linux`) do a unit at its end. Neither does for both: a unit a packet would cost hosts an event for each, and
-//! a batch would hide what bridges are measured by, when each packet of a poll goes on, and where an interrupt comes in between.
+//! A piece of work has an end, and takes time for one or several purposes. What it is, and when it takes
+//! effect, is up to the owner of the core. Hosts that speak TCP (`host`) do a batch of work at its beginning,
+//! by a clock of the batch's own. Bridges and veth pairs (`linux`) do a unit of work at its end. Neither way
+//! suits both: with a unit per packet, hosts would need an event for each packet; a batch would hide what
+//! bridges are measured by, namely when each packet of a poll goes on, and where an interrupt comes in
+//! between.
 
 use std::collections::VecDeque;
 use tailback_proto::units::Time;
 
-/// What a core does, as `mpstat` tells it: %irq, %soft, %sys, %guest. The rest is %idle.
+/// What a core does, in the words of `mpstat`: %irq, %soft, %sys, %guest. The rest is %idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Purpose {
@@ -24,7 +26,7 @@ pub(crate) enum Purpose {
 /// Kinds of [`Purpose`].
 pub(crate) const PURPOSES: usize = 4;
 
-/// Whose share of the core a piece of work is.
+/// Whose share of the core a piece of work counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     /// Nobody's: a hard interrupt.
@@ -33,23 +35,23 @@ pub(crate) enum Share {
     Threads,
 }
 
-/// A core, with what it does in its owner's words.
+/// A core, and what it does in its owner's terms.
 #[derive(Debug)]
 pub(crate) struct Core<Work> {
-    /// What it does; none: it sleeps, or is between two pieces of work.
+    /// The work under way. None: the core sleeps, or is between two pieces of work.
     work: Option<Work>,
-    /// Its owner is choosing its next piece of work, and has no need to be told of more.
+    /// The owner is choosing the next piece of work, and need not be told of more.
     entered: bool,
     busy_until: Time,
     /// Time of the latest piece of work, by [`Purpose`].
     latest: [Time; PURPOSES],
     /// Time so far, by [`Purpose`], the piece of work under way included.
     spent: [Time; PURPOSES],
-    /// The same, whatever for.
+    /// The same for all purposes together.
     busy: Time,
     /// Threads that want the core.
     pub threads: VecDeque<u32>,
-    /// By how much softirqs have had more time than threads since both want the core, picoseconds.
+    /// How much more time softirqs have had than threads since both have wanted the core, picoseconds.
     lead: i64,
 }
 
@@ -69,28 +71,28 @@ impl<Work> Default for Core<Work> {
 }
 
 impl<Work: Copy> Core<Work> {
-    /// What it does; none: it sleeps, or is between two pieces of work.
+    /// The work under way. None: the core sleeps, or is between two pieces of work.
     pub fn work(&self) -> Option<Work> {
         self.work
     }
 
-    /// Whether it has nothing to do, so that work makes it begin.
+    /// Whether the core has nothing to do, so that new work begins at once.
     pub fn is_free(&self) -> bool {
         self.work.is_none() && !self.entered
     }
 
-    /// Its owner begins to choose its next piece of work.
+    /// The owner begins to choose the next piece of work.
     pub fn enter(&mut self) {
         self.entered = true;
     }
 
-    /// Its owner has chosen, if there was work: when that ends.
+    /// The owner has chosen. Returns when the work ends, if there is any.
     pub fn leave(&mut self) -> Option<Time> {
         self.entered = false;
         self.work.is_some().then_some(self.busy_until)
     }
 
-    /// Whether softirqs are next, if some are `pending`; `shared`: they share the core with threads, which want it, too.
+    /// Whether softirqs come next, if some are `pending`. `shared`: threads want the core, too.
     pub fn softirqs_are_next(&mut self, pending: bool, shared: bool) -> bool {
         if !shared {
             self.lead = 0;
@@ -98,7 +100,7 @@ impl<Work: Copy> Core<Work> {
         pending && self.lead <= 0
     }
 
-    /// Begins a piece of work that takes so long, by [`Purpose`].
+    /// Begins a piece of work that takes the given time for each [`Purpose`].
     pub fn begin(&mut self, start: Time, work: Work, share: Share, takes: [Time; PURPOSES]) {
         debug_assert!(self.work.is_none());
         self.work = Some(work);
@@ -117,7 +119,7 @@ impl<Work: Copy> Core<Work> {
         self.busy_until = start + whole;
     }
 
-    /// The piece of work that ends now; none: one that was cut short would have.
+    /// The piece of work that ends now. None: this is when one that was cut short would have ended.
     pub fn end(&mut self, now: Time) -> Option<Work> {
         if self.busy_until != now {
             return None;
@@ -137,7 +139,7 @@ impl<Work: Copy> Core<Work> {
         self.threads.push_front(thread);
     }
 
-    /// Time busy up to `now`, whatever for.
+    /// Time busy up to `now`, for all purposes.
     pub fn busy(&self, now: Time) -> Time {
         self.busy - self.left(now)
     }
@@ -152,14 +154,14 @@ impl<Work: Copy> Core<Work> {
         self.spent_ps(purpose, now) / (now.0 as f64).max(1.0)
     }
 
-    /// The same in picoseconds. What a piece of work does for several purposes, it does side by side.
+    /// The same in picoseconds. A piece of work with several purposes serves them side by side.
     fn spent_ps(&self, purpose: Purpose, now: Time) -> f64 {
         self.spent[purpose as usize].0 as f64 - self.ahead(purpose as usize, now)
     }
 
-    /// What is left of the piece of work under way.
+    /// What is left of the work under way.
     fn left(&self, now: Time) -> Time {
-        // Most cores that are looked at do nothing.
+        // Most of the cores that are looked at do nothing.
         if self.busy_until <= now {
             return Time::ZERO;
         }
@@ -170,7 +172,7 @@ impl<Work: Copy> Core<Work> {
         Time(self.latest.iter().map(|time| time.0).sum())
     }
 
-    /// What is left of it for a purpose, picoseconds.
+    /// What is left of the work under way for one purpose, picoseconds.
     fn ahead(&self, purpose: usize, now: Time) -> f64 {
         let left = self.left(now).0 as f64 / self.length().0.max(1) as f64;
         self.latest[purpose].0 as f64 * left
@@ -218,7 +220,7 @@ mod tests {
             softirqs += if share == Share::Softirqs { took } else { Time::ZERO };
         }
         assert!(softirqs.0.abs_diff(now.0 / 2) <= NS(70).0, "{softirqs} of {now}");
-        // Whoever is alone owes nothing afterwards.
+        // A class that is alone on the core owes nothing afterwards.
         assert!(core.softirqs_are_next(true, false) && core.softirqs_are_next(true, true));
     }
 

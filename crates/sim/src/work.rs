@@ -1,5 +1,6 @@
-//! Work: messages that wait for messages. Whoever plans it, such as a training job, is told when a message is done or a
-//! time has come, and answers with new messages; a network carries them. Nothing here happens once a packet.
+//! Work: messages that wait for messages. Its planner, such as a training job, hears when a message is done
+//! or a time has come, and answers with new messages, which a network carries. Nothing here happens per
+//! packet.
 
 use serde::Serialize;
 use tailback_proto::units::Time;
@@ -17,7 +18,8 @@ pub struct Message {
     pub item: u32,
     /// Code point of data and ACKs.
     pub code_point: u8,
-    /// Its queue pair: that of all messages of this item, channel and size between the two hosts; none: one of its own.
+    /// Its queue pair: the one for all messages of this item, channel and size between the two hosts. None: a
+    /// queue pair of its own.
     pub channel: Option<u32>,
 }
 
@@ -25,26 +27,27 @@ pub struct Message {
 pub trait Network {
     /// Simulated time.
     fn now(&self) -> Time;
-    /// Sends a message from now on. Its number.
+    /// Sends a message from now on. Returns its number.
     fn send(&mut self, message: &Message) -> u32;
     /// Calls [`Work::on_timer`] with `timer` after `delay`.
     fn call_after(&mut self, delay: Time, timer: u32);
-    /// How a message came through so far. Asked while [`Work::on_sent`] or [`Work::on_done`] tells of it.
+    /// How a message has come through so far. Call it from [`Work::on_sent`] or [`Work::on_done`] of the
+    /// message.
     fn passage(&self, message: u32) -> Passage;
 }
 
 /// How a message came through the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passage {
-    /// What its way takes in an empty network, until its sender knows that it is there.
+    /// What the message takes in an empty network, until its sender knows that it has arrived.
     pub ideal: Time,
-    /// What its sender's link takes for it.
+    /// How long it takes the sender's link.
     pub link: Time,
-    /// How long its sender's link was taken by other messages meanwhile.
+    /// How long the sender's link was taken by other messages meanwhile.
     pub behind: Time,
-    /// How long its sender's link was paused for its priority meanwhile.
+    /// How long the sender's link was paused for its priority meanwhile.
     pub paused: Time,
-    /// Packets of it that were sent again.
+    /// Packets of the message that were sent again.
     pub resent: u64,
 }
 
@@ -53,57 +56,57 @@ pub struct Passage {
 pub struct Arrived {
     /// Its number.
     pub message: u32,
-    /// What its way takes in an empty network.
+    /// What the message takes in an empty network.
     pub ideal: Time,
-    /// How long its sender's link was taken by messages posted before it, at its full rate.
+    /// How long the sender's link, at its full rate, was taken by messages posted before it.
     pub behind: Time,
     /// Packets that its queue pair sent again meanwhile.
     pub resent: u64,
 }
 
-/// A rank that has done all it had to.
+/// A rank that has done everything it had to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// Its number.
     pub rank: u32,
-    /// When.
+    /// When it finished.
     pub at: Time,
     /// How long it computed.
     pub computed: Time,
 }
 
-/// What ranks have to do, and how far they are.
+/// What ranks have to do, and how far they have come.
 pub trait Work: Send + Sync + std::fmt::Debug {
     /// The run begins.
     fn begin(&mut self, network: &mut dyn Network);
     /// A time has come.
     fn on_timer(&mut self, timer: u32, network: &mut dyn Network);
-    /// A message is out of its sender's NIC; told by networks whose front end asks for it.
+    /// A message has left its sender's NIC. Only some networks report this, for front ends that ask for it.
     fn on_sent(&mut self, _message: u32, _network: &mut dyn Network) {}
     /// A message is acknowledged to its last byte.
     fn on_done(&mut self, _message: u32, _network: &mut dyn Network) {}
     /// A message is in its receiver's memory.
     fn on_arrived(&mut self, _arrived: Arrived, _network: &mut dyn Network) {}
-    /// Ranks that have finished, in this order.
+    /// Ranks that have finished, in the order in which they did.
     fn finished(&self) -> &[Finished];
     /// Whether nothing is left to do, or nothing can be done.
     fn is_over(&self) -> bool;
     /// Why the work cannot go on: one line.
     fn problem(&self) -> Option<&str>;
-    /// Each rank that has not finished: its host, and in a line what it waits for.
+    /// For each rank that has not finished: its host, and a line about what it waits for.
     fn waiting(&self) -> Vec<(u32, String)>;
-    /// What became of its jobs.
+    /// What became of the jobs.
     fn jobs(&self) -> Vec<JobRecord> {
         Vec::new()
     }
-    /// What its first rank has done of the layers of a workload, as it goes.
+    /// What the first rank has done of the layers of a workload so far.
     fn layers(&self) -> &[LayerRecord] {
         &[]
     }
 }
 
-/// A collective of a layer at the first rank: layer, what of it (0 forward, 1 input gradient, 2 weight gradient), when it
-/// was asked for, when its layer knew that it was over, and how long the rank waited for it, ps.
+/// A collective of a layer at the first rank: layer, kind (0 forward, 1 input gradient, 2 weight gradient),
+/// when it was asked for, when its layer knew that it was over, and how long the rank waited for it, ps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerRecord(pub u32, pub u8, pub u64, pub u64, pub u64);
 
@@ -114,47 +117,48 @@ pub struct JobRecord {
     pub name: String,
     /// Its traffic item.
     pub item: String,
-    /// By rank: its host.
+    /// The host of each rank.
     pub hosts: Vec<String>,
-    /// Operations that there were, and that ended.
+    /// All operations, and those that ended.
     pub operations: u64,
     /// See `operations`.
     pub ended: u64,
-    /// When all ranks had taken all steps: once for each repetition, ps.
+    /// When all ranks had taken all steps, for each repetition, ps.
     pub iterations_ps: Vec<u64>,
-    /// When each rank had done all it had to, ps; none: it has not.
+    /// When each rank had done everything it had to do, ps. None: it has not.
     pub finished_ps: Vec<Option<u64>>,
     /// Its collectives and graphs in the order in which they ended, at most [`MOST_RECORDED`].
     pub parts: Vec<PartRecord>,
-    /// What ranks did, in the order in which it ended or, of computing, began, and then what had not ended; the first
-    /// [`MOST_SPANS`].
+    /// What ranks did, ordered by when it ended (for computing: when it began), followed by what had not
+    /// ended; the first [`MOST_SPANS`].
     pub spans: Vec<SpanRecord>,
-    /// By step: how many of its collectives and graphs ended.
+    /// For each step: how many of its collectives and graphs ended.
     pub parts_ended: Vec<u64>,
-    /// Of inputs of another simulator, whose jobs have no steps of the plan and no parts; else none.
+    /// Only for inputs of another simulator, whose jobs have neither steps of the plan nor parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<InputsRecord>,
 }
 
-/// What becomes of the inputs of another simulator: nodes of traces, or layers of a workload.
+/// The outcome of another simulator's inputs: nodes of traces, or layers of a workload.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct InputsRecord {
-    /// What steps of spans are.
+    /// The steps that spans refer to.
     pub steps: Vec<StepRecord>,
-    /// By rank: how long it computed, ps; none: it has not finished.
+    /// How long each rank computed, ps. None: it has not finished.
     pub computed_ps: Vec<Option<u64>>,
-    /// What the rank waited for that finished last. None: ranks have not finished, or too many events were waited for at once to keep it.
+    /// What the last rank to finish waited for. None: ranks have not finished, or too many events were waited
+    /// for at the same time to keep it.
     pub chain: Option<ChainRecord>,
 }
 
-/// What ranks do at a time.
+/// Something that ranks do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct StepRecord {
     /// Computing, or which collective.
     pub kind: &'static str,
     /// Size of a message or a collective.
     pub bytes: Option<u64>,
-    /// What a rank does in different lanes it does at a time: 0 that which computes, 1 that which communicates, 2 its CPU.
+    /// Steps in different lanes of a rank run side by side: 0 computes, 1 communicates, 2 is its CPU.
     pub lane: u8,
 }
 
@@ -178,7 +182,8 @@ pub const MOST_RECORDED: usize = 10_000;
 /// Most spans of a job that are kept.
 pub const MOST_SPANS: usize = 100_000;
 
-/// A step of a rank, computing or a collective: rank, repetition, step, when it began, and when it ended, if it did, ps.
+/// A step of a rank, computing or a collective: rank, repetition, step, when it began, and when it ended if
+/// it did, ps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SpanRecord(pub u32, pub u32, pub u32, pub u64, pub Option<u64>);
 
@@ -197,44 +202,44 @@ pub struct PartRecord {
     pub slowest: u32,
     /// When the first rank was done.
     pub first_end_ps: u64,
-    /// What the last rank waited for: the chain of operations that ended last, back to the beginning.
+    /// What the last rank waited for: the chain of operations that ended last, back to its beginning.
     pub path: PathRecord,
 }
 
-/// The chain of operations that a part ended with. Times are ps; all together are the part's time.
+/// The chain of operations at the end of a part. Times are ps; they add up to the part's time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PathRecord {
-    /// Operations on it.
+    /// Number of operations in the chain.
     pub operations: u32,
-    /// Until its first rank took part.
+    /// Time until the first rank took part.
     pub late_ps: u64,
-    /// Computing.
+    /// Time of computing.
     pub compute_ps: u64,
-    /// Reducing.
+    /// Time of reducing.
     pub reduce_ps: u64,
-    /// Messages inside of servers.
+    /// Time of messages within servers.
     pub domain_ps: u64,
-    /// Messages in the network, as long as they take in an empty one.
+    /// Time of messages in the network, as far as they take it in an empty one.
     pub ideal_ps: u64,
-    /// Messages in the network, behind those that the same sender had posted before.
+    /// Time of messages in the network behind messages that the same sender had posted before.
     pub behind_ps: u64,
-    /// Messages in the network, beyond all that: in queues, paused, or sent again.
+    /// Time of messages in the network beyond all that: in queues, paused, or sent again.
     pub excess_ps: u64,
     /// Packets that were sent again on their queue pairs meanwhile.
     pub resent: u64,
-    /// The messages that took most of that excess.
+    /// The messages with most of that excess.
     pub worst: Vec<LateRecord>,
 }
 
-/// A chain of events in which each began when the one before it had happened, from the beginning of the run to the end of
-/// the rank that finished last. Times are ps; all together are the time of that end.
+/// A chain of events from the beginning of the run to the end of the rank that finished last: each began when
+/// the one before it had happened. Times are ps; they add up to the time of that end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ChainRecord {
     /// The rank.
     pub rank: u32,
     /// When it finished.
     pub end_ps: u64,
-    /// How many there are.
+    /// Number of events.
     pub events: u64,
     /// Computing.
     pub compute_ps: u64,
@@ -254,13 +259,15 @@ pub struct ChainRecord {
     pub queued_ps: u64,
     /// Packets that were sent again.
     pub resent: u64,
-    /// The message that took longest beyond the empty network and what its sender's link was taken for, if one did.
+    /// The message with the longest time beyond the empty network and what its sender's link was taken for,
+    /// if there is one.
     pub worst: Vec<LateRecord>,
-    /// The last of them, in order: [`MOST_RECORDED`], or fewer in a long run.
+    /// The last events, in order: [`MOST_RECORDED`], or fewer in a long run.
     pub steps: Vec<ChainStep>,
 }
 
-/// An event of a chain: what took the time until it, whose rank's, of a message to whom, when it began and ended, ps.
+/// An event of a chain: what the time until it was spent on, whose rank it was, the receiver of a message,
+/// and when it began and ended, ps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChainStep(pub &'static str, pub u32, pub Option<u32>, pub u64, pub u64);
 
@@ -273,15 +280,15 @@ pub struct LateRecord {
     pub to: u32,
     /// Its size.
     pub bytes: u64,
-    /// When it was posted, and when it had arrived.
+    /// When the message was posted, and when it had arrived.
     pub start_ps: u64,
     /// See `start_ps`.
     pub end_ps: u64,
-    /// What it takes in an empty network.
+    /// What the message takes in an empty network.
     pub ideal_ps: u64,
-    /// How long its sender's link was taken by messages posted before it.
+    /// How long the sender's link was taken by messages posted before it.
     pub behind_ps: u64,
-    /// Packets sent again on its queue pair meanwhile.
+    /// Packets sent again on the message's queue pair meanwhile.
     pub resent: u64,
 }
 
@@ -289,12 +296,12 @@ pub struct LateRecord {
 const MOST_NAMED: usize = 8;
 
 impl LateRecord {
-    /// What it took beyond an empty network and those before it, ps.
+    /// What the message took beyond an empty network and the messages before it, ps.
     pub(crate) fn excess(&self) -> u64 {
         (self.end_ps - self.start_ps).saturating_sub(self.ideal_ps + self.behind_ps)
     }
 
-    /// Enters it among the messages that took most beyond what they take in an empty network, the worst first.
+    /// Enters it into the list of messages with the largest excess, the worst first.
     pub(crate) fn keep(self, worst: &mut Vec<LateRecord>) {
         if self.excess() > 0 {
             let at = worst.partition_point(|one| one.excess() >= self.excess());

@@ -201,35 +201,35 @@ def _queues(network: Network, plan: Plan, live: Plan) -> Iterator[dict[str, Any]
         )
 
     for writer in plan["writers"]:
-        path = _path(network, writer["src"], writer["dst"])
+        route = _route(network, writer["src"], writer["dst"])
         number = nics[writer["src"]]["class_of"][writer["code_point"]]
-        add(f"{path[-1]}/rx", "receive", path[-1], path[-2], number, 0)
+        add(f"{route[-1]}/rx", "receive", route[-1], route[-2], number, 0)
         order = 0
-        for at in range(len(path) - 2, 0, -1):
-            if (switch := models.get(path[at])) is not None:
-                before, after = path[at - 1], path[at + 1]
+        for at in range(len(route) - 2, 0, -1):
+            if (switch := models.get(route[at])) is not None:
+                before, after = route[at - 1], route[at + 1]
                 own = dict(switch["class_of"])
                 number = own[plan["code_points"][writer["code_point"]]["dscp"]]
                 ecn = next((one for one in switch["ecn"] if number in one["classes"]), None)
                 marks = {} if ecn is None else {name: ecn[name] for name in ("k_min_bytes", "k_max_bytes")}
                 shared = {"limit_bytes": switch["shared_bytes"]}
-                node = path[at]
+                node = route[at]
                 add(f"{node}:{after}/tc{number}", "egress", node, after, number, order + 1, **marks, **shared)
                 add(f"{node}:{before}/pg{number}", "ingress", node, before, number, order + 2, **shared)
             order += 2
-        add(f"{path[0]}/sq{number}", "send", path[0], path[1], number, order + 1)
+        add(f"{route[0]}/sq{number}", "send", route[0], route[1], number, order + 1)
     yield from sorted(made.values(), key=lambda queue: queue["order"])
 
 
-def _path(network: Network, src: str, dst: str) -> list[str]:
+def _route(network: Network, src: str, dst: str) -> list[str]:
     """The nodes from one host to another, in a tree."""
     waiting = [[src]]
     while waiting:
-        path = waiting.pop()
-        if path[-1] == dst:
-            return path
-        for wire in network.wires_of[path[-1]]:
-            other = wire.b if wire.a == path[-1] else wire.a
-            if len(path) < 2 or other != path[-2]:
-                waiting.append([*path, other])
+        route = waiting.pop()
+        if route[-1] == dst:
+            return route
+        for wire in network.wires_of[route[-1]]:
+            other = wire.b if wire.a == route[-1] else wire.a
+            if len(route) < 2 or other != route[-2]:
+                waiting.append([*route, other])
     raise ValueError(f"no path from {src} to {dst}")

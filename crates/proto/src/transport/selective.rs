@@ -1,14 +1,17 @@
-//! What selective repeat adds to a reliable connection: who sends which packet again, and what lies ahead of a gap.
+//! What selective repeat adds to a reliable connection: which packets are sent again, and what has arrived
+//! beyond a gap.
 //!
-//! Source: Mittal et al., "Revisiting network support for RDMA" (IRN), SIGCOMM 2018, section 3: the responder places packets
-//! that come out of order and answers each with a NAK that names the packet expected and the one that came; the requester
-//! sends again only what is missing, once each until a timeout; at most a bandwidth-delay product is in flight; the
-//! timer is short while few packets are, since then no NAK may follow. Section 7: where packets take several ways, a later
-//! one says little of those before it, and the requester waits for more of them (`reordering`).
+//! Source: Mittal et al., "Revisiting network support for RDMA" (IRN), SIGCOMM 2018, section 3. The responder
+//! places packets that come out of order, and answers each with a NAK that names the packet expected and the
+//! packet that came. The requester sends only the missing packets again, once each until a timeout. At most a
+//! bandwidth-delay product is in flight. The timer is short while few packets are in flight, since no NAK may
+//! follow then. Section 7: if packets take several ways, a later packet says little about those before it,
+//! and the requester waits for more of them (`reordering`).
 //!
-//! Where switches trim what they have no room for, headers tell which packet is missing: Handley et al., "Re-architecting
-//! datacenter networks and stacks for low latency and high performance" (NDP), SIGCOMM 2017, section 3. The responder answers
-//! them with a NAK at once, and the requester sends that packet again, as often as it is trimmed.
+//! If switches trim packets that they have no room for, headers tell which packet is missing: Handley et al.,
+//! "Re-architecting datacenter networks and stacks for low latency and high performance" (NDP), SIGCOMM 2017,
+//! section 3. The responder answers such headers with a NAK at once, and the requester sends the packet
+//! again, each time that it is trimmed.
 //!
 //! Leaves out: IRN's header fields, a RETH in each packet, and READs, SENDs and atomics out of order.
 
@@ -19,7 +22,7 @@ use crate::units::Time;
 pub struct SelectiveRepeat {
     /// Packets that may be in flight.
     pub window: u32,
-    /// A packet counts as lost once one that was sent so many packets later has arrived.
+    /// A packet counts as lost once a packet that was sent this many packets later has arrived.
     pub reordering: u32,
     /// First value of the timer while fewer than [`FEW`] packets are in flight.
     pub low_timeout: Time,
@@ -27,19 +30,19 @@ pub struct SelectiveRepeat {
     pub high_timeout: Time,
 }
 
-/// What a responder knows of a packet that it answers with a NAK.
+/// What a responder knows about a packet that it answers with a NAK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// It came, out of order.
+    /// The packet came, out of order.
     Arrived,
-    /// A switch trimmed it: only its headers came.
+    /// A switch trimmed the packet: only its headers came.
     Trimmed,
 }
 
-/// Packets in flight from which on NAKs tell of losses (IRN's N).
+/// With at least this many packets in flight, NAKs tell of losses (IRN's N).
 pub const FEW: u64 = 3;
 
-/// A flag for each of so many sequence numbers in a row. It takes memory from the first one that is set on.
+/// A flag for each sequence number of a window. It takes memory only once a flag is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Flags {
     words: Vec<u64>,
@@ -59,7 +62,7 @@ impl Flags {
         self.words[word] & bit != 0
     }
 
-    /// Sets one of `window` flags; whether it was not.
+    /// Sets one of `window` flags. Returns whether it was clear before.
     fn set(&mut self, sequence: u64, window: u32) -> bool {
         if self.words.is_empty() {
             self.words = vec![0; window.div_ceil(64) as usize];
@@ -70,7 +73,7 @@ impl Flags {
         !was
     }
 
-    /// Clears one; whether it was set.
+    /// Clears a flag. Returns whether it was set.
     fn take(&mut self, sequence: u64) -> bool {
         if self.words.is_empty() {
             return false;
@@ -86,12 +89,13 @@ impl Flags {
     }
 }
 
-/// Packets of which NAKs say that they were trimmed.
+/// Packets that were trimmed according to NAKs.
 #[derive(Clone, Debug, Default)]
 struct Trimmed {
-    /// Those that were since they were acknowledged last, sent again or not: nothing is to be guessed of them.
+    /// Packets trimmed since the last acknowledgement, sent again or not: there is no need to guess about
+    /// them.
     known: Flags,
-    /// Those that are to be sent again, how many they are, and where the first of them is looked for.
+    /// Packets to send again, their number, and where to start looking for the first of them.
     waiting: Flags,
     count: u32,
     from: u64,
@@ -106,7 +110,7 @@ impl Trimmed {
         }
     }
 
-    /// It is sent again, or need not be. Whether it was to be.
+    /// Called when a packet is sent again, or need not be. Returns whether it was to be sent again.
     fn take(&mut self, sequence: u64) -> bool {
         let was = self.waiting.take(sequence);
         self.count -= was as u32;
@@ -123,13 +127,14 @@ impl Trimmed {
         Some(self.from)
     }
 
-    /// All before `upto` has arrived, and all before `una` was known to have.
+    /// All packets before `upto` have arrived; those before `una` were known to have.
     fn acknowledged(&mut self, una: u64, upto: u64) {
         for sequence in una..upto {
             self.take(sequence);
             self.known.take(sequence);
         }
-        // A flag stands for every so many sequence numbers: none of those behind is looked at again.
+        // Each flag stands for a whole series of sequence numbers, so none behind `upto` may be looked at
+        // again.
         self.from = self.from.max(upto);
     }
 
@@ -140,7 +145,7 @@ impl Trimmed {
     }
 }
 
-/// What a requester knows of packets beyond the first one that is missing.
+/// What a requester knows about packets beyond the first missing one.
 #[derive(Clone, Debug)]
 pub(super) struct Scoreboard {
     pub p: SelectiveRepeat,
@@ -148,11 +153,12 @@ pub(super) struct Scoreboard {
     trimmed: Trimmed,
     /// One past the last packet that is known to have arrived.
     highest: u64,
-    /// The first packet that was not yet looked at for being sent again.
+    /// The first packet that was not yet considered for being sent again.
     resend: u64,
     /// One past the last packet that counts as lost unless it arrived.
     lost_end: u64,
-    /// What was sent before the losses were noticed ends here: until it is acknowledged they are one loss.
+    /// The end of what was sent before the losses were noticed: until it is acknowledged, they count as one
+    /// loss.
     recovery_end: u64,
 }
 
@@ -184,14 +190,14 @@ impl Scoreboard {
         }
     }
 
-    /// All before `upto` has arrived, and all before `una` was known to have.
+    /// All packets before `upto` have arrived; those before `una` were known to have.
     pub fn acknowledged(&mut self, una: u64, upto: u64) {
         (una..upto).for_each(|sequence| _ = self.arrived.take(sequence));
         self.trimmed.acknowledged(una, upto);
         self.resend = self.resend.max(upto);
     }
 
-    /// The timer fired: all that was sent and is not known to have arrived counts as lost.
+    /// The timer fired: everything that was sent and is not known to have arrived counts as lost.
     pub fn all_lost(&mut self, una: u64, sent: u64) {
         (self.resend, self.lost_end, self.recovery_end) = (una, sent, sent);
         self.trimmed.clear();

@@ -1,12 +1,12 @@
-//! Messages and who expects them. They are matched by tag and ranks, and then by bytes alone: what comes early is added
-//! up, and so is what is expected twice, of which only the last is told.
+//! Messages and their receivers. They are matched by tag and ranks, and then by bytes alone. Bytes that come
+//! early are added up, and so are bytes that are expected twice, of which only the last receiver is told.
 
 use crate::engine::NumberMap;
 
 /// Tag, sender and receiver.
 pub type Key = (i32, u32, u32);
 
-/// What is expected, with whom to tell of it, and what is there.
+/// Bytes that are expected, with the receiver to tell, and bytes that came early.
 #[derive(Debug)]
 pub struct Matching<R> {
     expected: NumberMap<Key, (u64, R)>,
@@ -20,7 +20,7 @@ impl<R> Default for Matching<R> {
 }
 
 impl<R> Matching<R> {
-    /// A receiver expects bytes. True: they are there already.
+    /// A receiver expects bytes. Returns true if they are there already.
     pub fn expect(&mut self, key: Key, bytes: u64, receiver: R) -> bool {
         if let Some(there) = self.early.remove(&key) {
             if there > bytes {
@@ -35,7 +35,7 @@ impl<R> Matching<R> {
         false
     }
 
-    /// A message is there. Who has all now that it expected.
+    /// A message is there. Returns the receiver, if it now has everything that it expected.
     pub fn arrived(&mut self, key: Key, bytes: u64) -> Option<R> {
         let Some((expected, receiver)) = self.expected.remove(&key) else {
             *self.early.entry(key).or_default() += bytes;

@@ -26,15 +26,15 @@ impl Fabric {
 
     /// The ports by which a connection's packets leave, the sender's `port` first, as the routes are now. `None`: no way.
     pub fn route(&self, mut port: usize, dst: u16, qp: u32) -> Option<Vec<usize>> {
-        let mut path = Vec::new();
+        let mut ports = Vec::new();
         loop {
             if !self.ports[port].up {
                 return None;
             }
-            path.push(port);
+            ports.push(port);
             let node = self.ports[self.ports[port].peer as usize].owner as usize;
             match node.checked_sub(self.hosts) {
-                None => return (node == dst as usize).then_some(path),
+                None => return (node == dst as usize).then_some(ports),
                 Some(switch) => port = self.routes.next_port(switch, dst, qp)?,
             }
         }
@@ -107,11 +107,11 @@ impl Fabric {
 
     /// How long a message of `packets` takes from a sender's port to `dst` with nothing else on its way: from its posting to the
     /// arrival of the ACK of its last packet. Where switches divide its packets among several ports, as long as if these were one
-    /// that is as fast as all of them. `back`: the ACK's path, which may lead over other switches. `frames`: wire bytes of the
+    /// that is as fast as all of them. `back`: the ACK's route, which may lead over other switches. `frames`: wire bytes of the
     /// first packet, of those between, of the last, and of the ACK.
     pub fn ideal_completion(
         &self,
-        path: &[usize],
+        route: &[usize],
         (dst, qp): (u16, u32),
         back: &[usize],
         packets: u64,
@@ -120,12 +120,12 @@ impl Fabric {
         const WARM: u64 = 16;
         let balances =
             |&port: &usize| self.switch_of(port).is_some_and(|s| self.switches[s].detours & BALANCES != 0);
-        let ways = if path.iter().any(balances) { self.ways(path[0], dst, qp) } else { None };
+        let ways = if route.iter().any(balances) { self.ways(route[0], dst, qp) } else { None };
         // Of each hop: until the next packet may begin, and until this one has arrived.
         let takes = |hop: usize, bytes: u32| {
             let of = |port: usize| (self.serialization(port, bytes), self.ports[port].arrival_delay);
             let Some(ways) = &ways else {
-                let (sending, delay) = of(path[hop]);
+                let (sending, delay) = of(route[hop]);
                 return (sending, sending + delay);
             };
             let rates: f64 = ways[hop].iter().map(|&port| 1.0 / of(port).0 .0 as f64).sum();
@@ -133,7 +133,7 @@ impl Fabric {
                 ways[hop].iter().map(|&port| of(port).0 + of(port).1).min().expect("a way has a port");
             (if ways[hop].len() == 1 { of(ways[hop][0]).0 } else { Time((1.0 / rates) as u64) }, arriving)
         };
-        let mut left = vec![Time::ZERO; path.len()];
+        let mut left = vec![Time::ZERO; route.len()];
         let send = |left: &mut [Time], bytes: u32| {
             let mut arrived = Time::ZERO;
             for (hop, left) in left.iter_mut().enumerate() {

@@ -1,9 +1,9 @@
-//! CNPs, NAKs and delay probes by pair of hosts: who told whom, where hosts are few.
+//! CNPs, NAKs and delay probes by pair of hosts: who told whom, if hosts are few.
 
-/// Most hosts that each pair is counted of: the rows of all pairs and bins then stay below 45 MB.
+/// Most hosts for which each pair is counted: the rows of all pairs and bins then stay below 45 MB.
 const MOST_HOSTS: usize = 24;
 
-/// What a host tells another as an end point.
+/// What one host tells another as an end point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EndSignal {
@@ -13,20 +13,20 @@ pub(crate) enum EndSignal {
 }
 
 impl EndSignal {
-    /// By number.
+    /// In the order of their numbers.
     const ALL: [EndSignal; 3] = [EndSignal::Cnp, EndSignal::Nak, EndSignal::DelayProbe];
 }
 
 /// A signal, who told it and who was told, as one number.
 pub(crate) type Pair = u32;
 
-/// What was told since it was last taken out.
+/// What was told since the counts were last taken.
 #[derive(Debug, Default)]
 pub(crate) struct PairCounts {
     hosts: usize,
-    /// By [`Pair`]; empty: there are too many hosts.
+    /// By [`Pair`]. Empty: there are too many hosts.
     counts: Vec<u32>,
-    /// Those that are not 0.
+    /// The pairs whose count is not 0.
     some: Vec<Pair>,
 }
 
@@ -47,7 +47,7 @@ impl PairCounts {
         self.add(pair as Pair, 1);
     }
 
-    /// The same so many times.
+    /// Notes the same signal `count` times.
     pub fn note_many(&mut self, signal: EndSignal, from: u16, to: u16, count: u64) {
         let pair = (signal as usize * self.hosts + from as usize) * self.hosts + to as usize;
         if count > 0 {
@@ -71,14 +71,14 @@ impl PairCounts {
         (EndSignal::ALL[from / self.hosts], from % self.hosts, to)
     }
 
-    /// Gives out what there is, and begins anew.
+    /// Hands out all counts that are not 0, and starts over.
     pub fn take(&mut self, mut each: impl FnMut(Pair, u32)) {
         for pair in self.some.drain(..) {
             each(pair, std::mem::take(&mut self.counts[pair as usize]));
         }
     }
 
-    /// Takes over what another one counted.
+    /// Takes over the counts of another one.
     pub fn absorb(&mut self, other: &mut PairCounts) {
         other.take(|pair, count| self.add(pair, count));
     }

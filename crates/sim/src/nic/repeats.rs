@@ -1,4 +1,4 @@
-//! Whether NICs and their queue pairs are as they were some time ago: see `tailback_proto::repeats`.
+//! Compares NICs and their queue pairs with their state some time ago: see `tailback_proto::repeats`.
 
 use tailback_proto::repeats::Walk;
 
@@ -6,13 +6,14 @@ use super::qp::{RecvQp, SendQp};
 use super::{Nic, NicCounters, Nics};
 use crate::workload::Writer;
 
-/// Messages of so many packets are repeated within: from one to the next is too long. Assumption: from such a size on, 64 MB
-/// at an MTU of 4,096 B, a repeat within one takes a small part of it.
+/// Messages of at least this many packets repeat within one message, since from one message to the next takes
+/// too long. Assumption: from this size on, 64 MB at an MTU of 4,096 B, a repeat takes a small part of a
+/// message.
 const LONG_MESSAGE: u64 = 16_384;
 
 impl Writer {
-    /// Where in its messages a queue pair stands: none, in the middle of a long one; else the place within all that share a
-    /// completion. What comes next is the same at the same place.
+    /// Where a queue pair is in its messages. None: in the middle of a long one. Otherwise the position
+    /// within the messages that share a completion. What comes next is the same at the same position.
     fn place(&self, s: &SendQp) -> Option<u64> {
         let (una, next) = (s.half.requester.acknowledged(), s.half.requester.next_sequence());
         let packets = self.writes.packets_per_message;
@@ -44,7 +45,7 @@ impl Nic {
             *bytes = counter as i64;
         }
         let NicCounters { rdma, cnp_delay_ns } = &mut **counters;
-        // How long a CNP was on its way is counted in whole nanoseconds of the clock.
+        // The time that a CNP was on its way is counted in whole nanoseconds of the clock.
         by.states([rdma.np_cnp_sent, rdma.rp_cnp_handled]);
         rdma.walk(by);
         by.counters([cnp_delay_ns, goodput_tx_bytes, goodput_rx_bytes]);
@@ -83,7 +84,7 @@ impl SendQp {
         if prober.is_some() {
             by.unlike();
         }
-        // The time of the latest wait would have to move on.
+        // The time of the latest wait would have to move on, too.
         by.state(at_min_rate.as_ref().map_or(0, |waits| waits.waited.0));
         by.states([*packets_retransmitted, *packet_seq_err, *local_ack_timeout_err, *rp_cnp_handled]);
         by.counters([messages_posted, packets_sent]);
@@ -158,13 +159,13 @@ impl Nics {
         nics.iter_mut().for_each(|nic| nic.walk(by));
     }
 
-    /// Where in its messages a queue pair stands: see [`Writer::place`].
+    /// Where a queue pair is in its messages: see [`Writer::place`].
     pub fn place(&self, qp: usize) -> Option<u64> {
         let s = &self.send_qps[qp];
         self.writers[s.writer as usize].place(s)
     }
 
-    /// Packets of its message.
+    /// Packets of one of its messages.
     pub fn packets_per_message(&self, qp: usize) -> u64 {
         self.writers[self.send_qps[qp].writer as usize].writes.packets_per_message
     }
@@ -174,18 +175,18 @@ impl Nics {
         self.packets_per_message(qp) * self.writers[self.send_qps[qp].writer as usize].completion_every
     }
 
-    /// By how many packets a queue pair may go on before something happens that the last ones do not show, where it posted as many
-    /// `messages` with `packets` of them: how many times; none: any number.
+    /// How many times a queue pair may go on by `packets`, with `messages` posted meanwhile, before something
+    /// happens that did not happen among these. None: any number of times.
     pub fn repeats(&self, qp: usize, packets: u64, messages: u64) -> Option<u64> {
         let s = &self.send_qps[qp];
         let writer = &self.writers[s.writer as usize];
         if writer.place(s).is_none() {
-            // The last packet of the message stays.
+            // The last packet of the message is left for later.
             let size = writer.writes.packets_per_message;
             let next = s.half.requester.next_sequence();
             return ((next / size + 1) * size - 1 - next).checked_div(packets);
         }
-        // A message is left.
+        // One message is left for later.
         writer.messages.and_then(|all| (all - s.messages_posted).saturating_sub(1).checked_div(messages))
     }
 }

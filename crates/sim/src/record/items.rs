@@ -1,7 +1,8 @@
 //! What each traffic item delivers, in runs that have several.
 //!
-//! Summed when a bin ends, over the queue pairs and connections that are at work: those that have not started or are done cost nothing,
-//! so that a long list of messages does not slow the run down. Nothing is done per packet.
+//! Bytes are summed when a bin ends, over the queue pairs and connections at work. Those that have not
+//! started or are done cost nothing, so a long list of messages does not slow the run down. Nothing is done
+//! per packet.
 
 use std::collections::HashMap;
 
@@ -43,24 +44,25 @@ pub(crate) struct Items {
     pub names: Vec<String>,
     /// Items by sender, in the order in which they appear.
     pub at_senders: Vec<ItemAtSender>,
-    /// Queue pairs, and TCP connections counted on from them, that have not started: the first last, with the earliest
-    /// start and the index of their item at their sender.
+    /// Queue pairs that have not started, and TCP connections, numbered after them: start, number, and index
+    /// of the item at its sender. The earliest start comes last.
     waiting: Vec<(Time, u32, u32)>,
-    /// Those at work.
+    /// Queue pairs and connections at work.
     running: Vec<(u32, u32)>,
-    /// Bytes of those that are done, by item and sender.
+    /// Bytes of queue pairs and connections that are done, by item and sender.
     done: Vec<u64>,
-    /// Bytes that other parts of a network that is cut told of, by item and sender; and what was told to one.
+    /// Bytes that other parts of a divided network reported, by item and sender; and the bytes that this part
+    /// reported.
     elsewhere: Vec<u64>,
     told: Vec<u64>,
     /// Bytes in all, by item and sender, as of the last update.
     delivered: Vec<u64>,
-    /// The same by item.
+    /// The same by item alone.
     delivered_of_item: Vec<u64>,
 }
 
 impl Items {
-    /// None where all traffic is of one item: the hosts' series then say it all.
+    /// None if all traffic is of one item: then the hosts' series say everything.
     pub fn new(plan: &Plan, world: &World) -> Option<Self> {
         let mut names: Vec<String> = Vec::new();
         let mut number_of: HashMap<&str, u32> = HashMap::new();
@@ -113,7 +115,7 @@ impl Items {
         })
     }
 
-    /// Adds up what has been delivered until now.
+    /// Adds up what has been delivered so far.
     pub fn update(&mut self, world: &World) {
         while self.waiting.last().is_some_and(|&(start, ..)| start <= world.fabric.run.simulated()) {
             self.running.extend(self.waiting.pop().map(|(_, qp, place)| (qp, place)));
@@ -123,13 +125,13 @@ impl Items {
         self.delivered.extend(known);
         let (delivered, done) = (&mut self.delivered, &mut self.done);
         self.running.retain(|&(flow, place)| {
-            // What a failed one had on its way may still arrive.
+            // Packets that a failed one had on their way may still arrive.
             let (bytes, ended) = match (flow as usize).checked_sub(world.nics.send_qps.len()) {
                 None => {
                     let (s, r) = (&world.nics.send_qps[flow as usize], &world.nics.recv_qps[flow as usize]);
                     let Writer { messages, writes, .. } = &world.nics.writers[s.writer as usize];
                     let packets = messages.map(|messages| messages * writes.packets_per_message);
-                    // Where the sender is on another core its state is unknown.
+                    // If the sender is on another core, its state is unknown.
                     let ended = s.state == QpState::Done || packets == Some(r.half.responder.received());
                     (r.bytes_delivered, ended)
                 }
@@ -150,12 +152,12 @@ impl Items {
         }
     }
 
-    /// Adds up only queue pairs that are to be kept, and tells another part.
+    /// Keeps only some queue pairs, for a part that reports its sums to another.
     pub fn keep(&mut self, keep: impl Fn(usize) -> bool) {
         self.waiting.retain(|&(_, qp, _)| keep(qp as usize));
     }
 
-    /// What has been delivered until now and was not told before, by item and sender.
+    /// What has been delivered so far and was not reported before, by item and sender.
     pub fn tell(&mut self, world: &World) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.update(world);
         let new = self.told.iter_mut().zip(&self.delivered);
@@ -163,12 +165,12 @@ impl Items {
         (0..).zip(new).filter(|&(_, bytes)| bytes > 0)
     }
 
-    /// Another part told of it.
+    /// Another part reports what it delivered.
     pub fn hear(&mut self, (place, bytes): (u32, u64)) {
         self.elsewhere[place as usize] += bytes;
     }
 
-    /// Bytes of an item, of all hosts together.
+    /// Bytes of an item, over all hosts.
     pub fn of_item(&self, item: u32) -> u64 {
         self.delivered_of_item[item as usize]
     }

@@ -1,13 +1,14 @@
-//! Nodes that take turns: in a large fabric each node acts on all that happens to it in a window of time before the next one
-//! does, so that what it needs is fetched from memory once a window and not once an event.
+//! Nodes that take turns. In a large fabric, each node acts on all that happens to it in a window of time
+//! before the next node does, so that its data is fetched from memory once per window and not once per event.
 //!
-//! A window is as long as the least delay of a link: nothing that a node does reaches another one in the same window. What
-//! happens to the network as a whole (a link fails, a bin closes) ends a window. Events have their places by what they are, so
-//! results are those of a run in order of time, to the byte.
+//! A window is as long as the least delay of a link, so nothing that a node does reaches another node in the
+//! same window. An event of the whole network (a link fails, a bin closes) ends a window. The order of
+//! simultaneous events depends only on what they are, so results are those of a run in order of time, to the
+//! byte.
 //!
-//! A run may end with its last queue pair, and nothing that comes later may have happened anywhere. So nodes take turns as
-//! long as there is a queue pair of which it is sure that it does not end within the window. After that, events run in order
-//! of time.
+//! A run may end with its last queue pair, and then nothing later may have happened anywhere. So nodes take
+//! turns as long as some queue pair is sure not to end within the window. After that, events run in order of
+//! time.
 
 use tailback_proto::units::Time;
 
@@ -19,11 +20,12 @@ use crate::nic::qp::QpState;
 use crate::plan::{Plan, Skip};
 use crate::world::World;
 
-/// Ports from which on a fabric gains by it.
+/// Fabrics with at least this many ports gain by it.
 const TURNS_FROM: usize = 256;
 /// A shorter window has too little to do.
 const SHORTEST: Time = Time::from_ns(50);
-/// Windows in which a queue pair that is asked for should not end: else it would soon be another one.
+/// A queue pair that is chosen as lasting should not end within this many windows: otherwise another would
+/// soon have to be found.
 const SOON_WINDOWS: u64 = 4;
 
 /// How nodes take turns.
@@ -31,15 +33,15 @@ const SOON_WINDOWS: u64 = 4;
 pub(super) struct Windows {
     /// The least delay of a link.
     length: Time,
-    /// What happens to the network as a whole, the last one first.
+    /// Events of the whole network, the last one first.
     of_all: Vec<(Time, Event)>,
-    /// A queue pair that does not end in the next window; those behind it may.
+    /// A queue pair that does not end in the next window; those with higher numbers may.
     lasting: usize,
-    /// By writer of the plan, if it has one: when it stops.
+    /// For each writer of the plan: when it stops, if it does.
     stops: Vec<Option<Time>>,
 }
 
-/// Where an event happens; none: it is the whole network's.
+/// The node at which an event happens. None: it is an event of the whole network.
 pub(super) fn node_of(world: &World, event: Event) -> Option<usize> {
     let owner = |port: usize| world.fabric.ports[port].owner as usize;
     let src = |qp: u32| world.nics.send_qps[qp as usize].src as usize;
@@ -77,7 +79,7 @@ impl Simulation {
     /// How long a window may be.
     ///
     /// # Errors
-    /// Why what happens has to happen in order of time, of a run that "has" or "needs" something.
+    /// The reason why events have to run in order of time, a clause such as "it has controllers of its own".
     pub(super) fn window_length(&self) -> Result<Time, String> {
         if self.external {
             return Err("it has controllers of its own".into());
@@ -98,7 +100,7 @@ impl Simulation {
         self.windows = Some(Windows::new(&self.plan, &mut self.world, length));
     }
 
-    /// Has all events in one queue again.
+    /// Puts all events into one queue again.
     pub(super) fn end_windows(&mut self) {
         self.join();
         let Some(windows) = self.windows.take() else { return };
@@ -136,7 +138,7 @@ impl Simulation {
         self.progress()
     }
 
-    /// What happens to the network as a whole now; what comes of it goes to the nodes.
+    /// Acts on the next event of the whole network, and hands the events that follow from it to their nodes.
     #[inline(never)]
     fn act_on_all(&mut self) {
         let Some((_, event)) = self.windows.as_mut().and_then(|windows| windows.of_all.pop()) else { return };
@@ -152,7 +154,8 @@ impl Simulation {
     }
 }
 
-/// Has each node, in its turn, act on all that happens to it up to `last`; then it is `last`. Gives how many events that were.
+/// Lets each node, in its turn, act on all that happens to it up to `last`, which is the time afterwards.
+/// Returns the number of events.
 pub(super) fn turns_until(world: &mut World, last: Time) -> u64 {
     let mut events = 0;
     let mut next = world.fabric.run.turns.next_node(0, last);
@@ -180,7 +183,7 @@ fn take_turn(world: &mut World, last: Time) -> u64 {
     events
 }
 
-/// The least delay of a link, if all that happens by a plan happens at its nodes one by one.
+/// The least delay of a link, if all events of the plan happen at one node each.
 fn window(plan: &Plan) -> Result<Time, String> {
     let has_host = |nic: &crate::plan::NicPlan| nic.host_path.is_some() || nic.hostcc.is_some();
     let others = [
@@ -196,7 +199,7 @@ fn window(plan: &Plan) -> Result<Time, String> {
     if length < SHORTEST {
         return Err(format!("a link has a delay of {length}, less than {SHORTEST}"));
     }
-    // Whose timer is shorter might begin, give up and end the run within a window.
+    // With a shorter timer, a queue pair might begin, give up and end the run within a window.
     let is_patient = |nic: &crate::plan::NicPlan| {
         let transport = &nic.transport;
         transport.adaptive_timeout.unwrap_or(transport.ack_timeout) >= length
@@ -209,7 +212,7 @@ fn window(plan: &Plan) -> Result<Time, String> {
 }
 
 impl Windows {
-    /// Gives all that is to happen to the nodes.
+    /// Hands all events to the nodes.
     fn new(plan: &Plan, world: &mut World, length: Time) -> Windows {
         let mut windows = Windows {
             length,
@@ -230,7 +233,7 @@ impl Windows {
         windows
     }
 
-    /// The same of another world of the plan, for the nodes that it owns.
+    /// The same for another world of the plan, with the nodes that it owns.
     pub(super) fn of_part(&self, plan: &Plan, world: &mut World) -> Windows {
         let windows = Windows::new(plan, world, self.length);
         let Fabric { run, cut, .. } = &mut world.fabric;
@@ -238,12 +241,13 @@ impl Windows {
         windows
     }
 
-    /// Whether all that happens to the network as a whole is that bins close.
+    /// Whether the closing of bins is all that happens to the whole network.
     pub(super) fn has_only_samples(&self) -> bool {
         self.of_all.iter().all(|(_, event)| *event == Event::Sample)
     }
 
-    /// Of a world that was put together again: the next bin closes then, and any queue pair may be the one that goes on.
+    /// Prepares for a world that was put together again: the next bin closes at `next_sample`, and any queue
+    /// pair may be the lasting one.
     pub(super) fn of_whole(&mut self, world: &World, next_sample: Time) {
         self.of_all = vec![(next_sample, Event::Sample)];
         self.lasting = world.nics.send_qps.len().saturating_sub(1);
@@ -254,8 +258,8 @@ impl Windows {
         Time(first.0.saturating_add(self.length.0 - 1))
     }
 
-    /// Until when it is sure, by what this part of a network knows, that some queue pair goes on; within windows that begin
-    /// later or now. A part does not know what has arrived elsewhere, only what was sent.
+    /// How long some queue pair is sure to go on, as far as this part of a network knows, for windows that
+    /// begin now or later. A part does not know what has arrived elsewhere, only what was sent.
     pub(super) fn lasts_until(&mut self, world: &World) -> Time {
         let soon = world.fabric.run.now + Time(self.length.0.saturating_mul(SOON_WINDOWS));
         loop {
@@ -280,7 +284,7 @@ impl Windows {
             QpState::Running => {
                 let rc = &world.nics.models[world.nics[s.src as usize].model as usize].rc;
                 let complete = writer.stopped || writer.messages == Some(s.messages_posted);
-                // What was never sent is not acknowledged within a window.
+                // What was not sent yet cannot be acknowledged within a window.
                 let may_have_arrived = s.packets_sent >= s.half.requester.posted();
                 if complete && may_have_arrived {
                     return Time::ZERO;
@@ -290,15 +294,15 @@ impl Windows {
         }
     }
 
-    /// Adds what happens to the network as a whole.
+    /// Adds an event of the whole network.
     fn add(&mut self, time: Time, event: Event) {
         let key = (time, event.encode());
         let at = self.of_all.partition_point(|(time, event)| (*time, event.encode()) > key);
         self.of_all.insert(at, (time, event));
     }
 
-    /// Whether a queue pair lasts longer than a window that ends with `last`. One that may end in a window is not looked at
-    /// again, so all this takes no longer than to look at each of them once.
+    /// Whether a queue pair lasts longer than a window that ends with `last`. A queue pair that may end in a
+    /// window is not looked at again, so all of this takes no longer than looking at each of them once.
     fn last_beyond(&mut self, world: &World, last: Time) -> bool {
         while self.may_end(world, self.lasting, last) {
             match self.lasting.checked_sub(1) {
@@ -316,7 +320,7 @@ impl Windows {
         let writer = &world.nics.writers[s.writer as usize];
         match s.state {
             QpState::Done | QpState::Error => true,
-            // What has yet to be sent is not acknowledged within a window.
+            // What has yet to be sent cannot be acknowledged within a window.
             QpState::Waiting => stops,
             QpState::Running => {
                 let rc = &world.nics.models[world.nics[s.src as usize].model as usize].rc;
@@ -353,7 +357,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whether a run goes on to its end or ends with its last queue pair, which may fail, too; and where links fail.
+        /// Runs that go on to their end and runs that end with their last queue pair, which may fail, too;
+        /// with links that fail.
         #[test]
         fn turns_change_nothing(
             writers in prop::collection::vec((0usize..6, 1usize..6, 1u32..5), 0..4),

@@ -1,4 +1,4 @@
-//! The sending side of a connection: what may be sent, what is in flight, and when it goes again.
+//! The sending side of a connection: what may be sent, what is in flight, and what is sent again when.
 
 use super::{widen, wire_psn, RNR_RETRY_FOREVER};
 use crate::repeats::Walk;
@@ -11,7 +11,7 @@ use crate::units::Time;
 pub struct Outgoing {
     /// Position in the stream of packets.
     pub sequence: u64,
-    /// The same as 24 bits.
+    /// The same in 24 bits.
     pub psn: u32,
     /// BTH AckReq.
     pub ack_request: bool,
@@ -43,13 +43,14 @@ pub struct Requester {
     posted: u64,
     /// One past the last packet that asked for an ACK.
     asked: u64,
-    /// One past the last packet that a slow restart, or the window of selective repeat, lets go; `u64::MAX`: there is none.
+    /// One past the last packet that slow restart, or the window of selective repeat, permits. `u64::MAX`:
+    /// there is no limit.
     window_end: u64,
-    /// Where it repeats selectively. Boxed: most do not.
+    /// State of selective repeat, if the connection uses it. Boxed: most do not.
     board: Option<Box<Scoreboard>>,
-    /// When the timer is due; `NEVER`: it does not run.
+    /// When the timer is due. `NEVER`: it does not run.
     deadline: Time,
-    /// When the timer was first armed since the last progress; `NEVER`: it was not.
+    /// When the timer was first armed since the last progress. `NEVER`: it was not.
     waiting_since: Time,
     since_ack_request: u32,
     /// Timeouts in a row.
@@ -66,7 +67,7 @@ impl Default for Requester {
 }
 
 impl Requester {
-    /// A connection whose first packet has this PSN; its sequence numbers start there, too.
+    /// A connection whose first packet has this PSN, which is also its first sequence number.
     pub fn new(psn: u32) -> Self {
         let first = psn as u64;
         Requester {
@@ -86,7 +87,7 @@ impl Requester {
         }
     }
 
-    /// It repeats selectively, if these settings say so. Call before anything is posted.
+    /// Makes the connection repeat selectively, if these settings say so. Call before anything is posted.
     pub fn with_recovery(mut self, p: &RcParameters) -> Self {
         if let Some(selective) = p.selective {
             self.board = Some(Box::new(Scoreboard::new(selective, self.una)));
@@ -100,17 +101,17 @@ impl Requester {
         self.posted += packets;
     }
 
-    /// Whether a packet waits to be sent, and may be.
+    /// Whether a packet is waiting and may be sent.
     pub fn has_work(&self) -> bool {
         self.next < self.sendable() && !self.failed
     }
 
-    /// One past the last packet that may be sent for now.
+    /// One past the last packet that may be sent at the moment.
     fn sendable(&self) -> u64 {
         self.posted.min(self.window_end)
     }
 
-    /// First packet not acknowledged: all before it arrived.
+    /// First packet not acknowledged: all packets before it have arrived.
     pub fn acknowledged(&self) -> u64 {
         self.una
     }
@@ -120,12 +121,12 @@ impl Requester {
         self.sent
     }
 
-    /// The sequence number that a PSN of an answer stands for, where it is one of a packet that was sent.
+    /// The sequence number that the PSN of an answer stands for, if it is that of a packet that was sent.
     pub fn sequence_of(&self, psn: u32) -> Option<u64> {
         widen(psn, self.una).filter(|&sequence| sequence < self.sent)
     }
 
-    /// Where what is in flight ends.
+    /// Where the packets in flight end.
     pub fn in_flight_until(&self) -> u64 {
         match self.board {
             Some(_) => self.sent,
@@ -151,8 +152,8 @@ impl Requester {
         self.posted
     }
 
-    /// As if `packets` more had been sent and acknowledged, of `posted` more: what is in flight is so much further on. Not where it
-    /// repeats selectively.
+    /// Acts as if `packets` more had been sent and acknowledged, and `posted` more had been posted: packets
+    /// in flight move on by as much. Not for connections that repeat selectively.
     pub fn skip(&mut self, packets: u64, posted: u64) {
         debug_assert!(self.board.is_none() && self.sent + packets <= self.posted + posted);
         for at in [&mut self.una, &mut self.next, &mut self.sent, &mut self.asked] {
@@ -164,7 +165,8 @@ impl Requester {
         }
     }
 
-    /// See [`crate::repeats`]. `within`: it is in the middle of what was posted, and how much that is decides nothing for now.
+    /// See [`crate::repeats`]. `within`: it is in the middle of what was posted, so that the end of that
+    /// decides nothing for now.
     pub fn walk(&mut self, by: &mut impl Walk, within: bool) {
         let Requester {
             una,
@@ -186,7 +188,7 @@ impl Requester {
         }
         match *window_end {
             u64::MAX => by.state(u64::MAX),
-            // It would have to move on with the rest.
+            // The window would have to move on with the rest.
             _ => by.unlike(),
         }
         if board.is_some() {
@@ -203,12 +205,12 @@ impl Requester {
         self.failed
     }
 
-    /// When it is given up, should nothing be acknowledged before; `NEVER`: it waits for nothing.
+    /// When the connection gives up if nothing is acknowledged before. `NEVER`: it waits for nothing.
     pub fn gives_up_at(&self, p: &RcParameters) -> Time {
         Time(self.waiting_since.0.saturating_add(p.patience().0))
     }
 
-    /// The connection is in error: nothing is sent any more.
+    /// Puts the connection in error: nothing is sent any more.
     pub fn fail(&mut self) {
         self.failed = true;
         self.deadline = Time::NEVER;
@@ -219,8 +221,9 @@ impl Requester {
         self.una == self.posted
     }
 
-    /// Sends the next packet, which takes `packets` sequence numbers: a READ request takes one for each response (IBTA
-    /// 9.7.3.1). Call only while `has_work()`. `ask`: it asks for an ACK, whatever its turn.
+    /// Sends the next packet, which takes `packets` sequence numbers: a READ request takes one for each
+    /// response (IBTA 9.7.3.1). Call only while `has_work()`. `ask`: the packet asks for an ACK, even if it
+    /// is not its turn.
     #[inline]
     pub fn send(&mut self, p: &RcParameters, now: Time, ask: bool, packets: u64) -> Outgoing {
         debug_assert!(self.has_work());
@@ -232,12 +235,12 @@ impl Requester {
         self.since_ack_request += 1;
         let mut ack_request = ask || self.since_ack_request >= p.ack_every || self.next >= self.sendable();
         if let Some(board) = &mut self.board {
-            // What fills a gap is worth an answer.
+            // A packet that fills a gap is worth an answer.
             ack_request |= retransmission;
             if retransmission {
                 board.sent_again(sequence);
             }
-            // A flight that grows from few packets has the time of many.
+            // A flight that grows beyond few packets gets the timeout for many.
             if was_few && self.sent - self.una >= FEW && self.deadline != Time::NEVER {
                 self.deadline = self.waiting_since + self.timeout(p);
             }
@@ -252,7 +255,7 @@ impl Requester {
         Outgoing { sequence, psn: wire_psn(sequence), ack_request, retransmission }
     }
 
-    /// An ACK of all packets up to and including `psn`. Returns how many it newly acknowledges.
+    /// Handles an ACK of all packets up to and including `psn`. Returns how many it newly acknowledges.
     pub fn on_ack(&mut self, p: &RcParameters, now: Time, psn: u32) -> u64 {
         match widen(psn, self.una) {
             Some(sequence) => self.acknowledge(p, now, sequence + 1),
@@ -260,7 +263,8 @@ impl Requester {
         }
     }
 
-    /// A NAK: the responder misses `psn`. Goes back to it, and returns how many packets before it that acknowledges.
+    /// Handles a NAK: the responder misses `psn`. Goes back to it, and returns how many earlier packets the
+    /// NAK acknowledges.
     pub fn on_nak(&mut self, p: &RcParameters, now: Time, psn: u32) -> u64 {
         let Some(missing) = widen(psn, self.una) else { return 0 };
         if missing < self.una || missing > self.sent {
@@ -276,8 +280,9 @@ impl Requester {
         newly
     }
 
-    /// A NAK of a responder that repeats selectively: it misses `psn`, and this is what it was told of the packet that is `ahead`
-    /// of that by so many. Returns how many packets it newly acknowledges, and whether that shows a new loss.
+    /// Handles a NAK of a responder that repeats selectively: it misses `psn`, and `told` is about the packet
+    /// `ahead` packets after that. Returns how many packets the NAK newly acknowledges, and whether it shows
+    /// a new loss.
     pub fn on_selective_nak(
         &mut self,
         p: &RcParameters,
@@ -300,15 +305,16 @@ impl Requester {
         }
         let begins = board.next_lost().is_some() && board.begins_recovery(self.una, self.sent);
         if told == Told::Trimmed && self.deadline != Time::NEVER {
-            // The timer is for losses that nobody tells of.
+            // The timer is for losses that nobody reports.
             self.deadline = self.deadline.max(now + self.timeout(p));
         }
         self.choose_next();
         (newly, begins)
     }
 
-    /// An RNR NAK: the responder had no receive for `psn`. Goes back to it, to wait for as long as the NAK says. Returns how
-    /// many packets before it that acknowledges; `None`: that was one RNR NAK too many, and the connection is in error.
+    /// Handles an RNR NAK: the responder had no receive for `psn`. Goes back to it, to wait for as long as
+    /// the NAK says. Returns how many earlier packets the NAK acknowledges. `None`: this was one RNR NAK too
+    /// many, and the connection is in error.
     pub fn on_rnr_nak(&mut self, p: &RcParameters, now: Time, psn: u32, rnr_retry: u8) -> Option<u64> {
         let in_flight = |&refused: &u64| refused >= self.una && refused < self.sent;
         let Some(refused) = widen(psn, self.una).filter(in_flight) else { return Some(0) };
@@ -319,7 +325,7 @@ impl Requester {
         }
         self.rnr_naks = self.rnr_naks.saturating_add(1);
         self.go_back();
-        // The responder is there: what the transport timer counts begins anew.
+        // The responder is alive, so the transport timer starts counting anew.
         self.timeouts = 0;
         self.waiting_since = Time::NEVER;
         Some(newly)
@@ -330,7 +336,7 @@ impl Requester {
         (self.deadline != Time::NEVER).then_some(self.deadline)
     }
 
-    /// The clock passed `next_timeout()`.
+    /// Called when the clock has passed `next_timeout()`.
     pub fn on_timeout(&mut self, p: &RcParameters, now: Time) -> Timeout {
         if self.deadline > now {
             return Timeout::None;
@@ -363,7 +369,7 @@ impl Requester {
             board.acknowledged(self.una, upto);
             self.window_end = upto + board.p.window as u64;
         } else if self.window_end != u64::MAX {
-            // As much again as was acknowledged. It is over once all that is posted may go.
+            // The window grows by as much as was acknowledged. It is dropped once all that is posted may go.
             let end = self.window_end + 2 * newly;
             self.window_end = if end >= self.posted { u64::MAX } else { end };
         }
@@ -389,7 +395,7 @@ impl Requester {
         p.timeout_after(first, self.timeouts)
     }
 
-    /// Where it repeats selectively, what is lost goes before what is new.
+    /// With selective repeat, lost packets go before new ones.
     #[inline]
     fn choose_next(&mut self) {
         if let Some(board) = &mut self.board {
@@ -401,11 +407,11 @@ impl Requester {
         self.next = self.una;
         self.asked = self.una;
         self.since_ack_request = 0;
-        // Armed again by the next packet that asks for an ACK.
+        // The next packet that asks for an ACK arms it again.
         self.deadline = Time::NEVER;
     }
 
-    /// One packet may go, and the next ones as ACKs come.
+    /// Lets one packet go, and the next ones as ACKs come.
     fn restart_slowly(&mut self) {
         self.window_end = self.una + 1;
     }

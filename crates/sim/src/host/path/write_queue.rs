@@ -5,25 +5,26 @@
 //! for one; the controller is in read mode or in *write major mode*. Chatterjee et al., "Staged reads", HPCA 2012,
 //! section 2 (writes are drained in batches between two watermarks of the queue).
 //!
-//! A write *ends* when it gets an entry, not when it is in DRAM. So it waits only while the queue is full, and for as
-//! long as the queue takes to drain what is ahead of it: a queue that is drained faster than it fills makes nobody
-//! wait, however busy the controller is.
+//! A write *ends* when it gets an entry, not when it is in DRAM. So it waits only while the queue is full,
+//! for as long as the queue takes to drain what is ahead of it. If a queue drains faster than it fills,
+//! nobody waits, however busy the controller is.
 //!
-//! The queue is drained in batches. Before each of them reads are served, for a time that is drawn. With K entries in B batches
-//! and L the mean time that a write of a full queue stays beyond what the bus needs for it, that time is L / B on average,
-//! and a full queue drains at `K / (K / bandwidth + L)`: Little's law.
+//! The queue is drained in batches. Before each batch, reads are served for a random time. Take K entries in
+//! B batches, and let L be the mean time that a write of a full queue stays beyond what the bus needs for it.
+//! Then the mean time of reads is L / B, and a full queue drains at `K / (K / bandwidth + L)`: Little's law.
 //!
-//! Nothing happens at a line: lines are numbered as they come, and a line may enter when the batch B before its own has been
-//! drained. Batch j is drained when batch j - 1 is, or its own last line came, plus the reads before it, plus its time
-//! on the bus.
+//! There are no events for lines. Lines are numbered as they come, and a line may enter once the batch B
+//! before its own has been drained. Batch j is drained when batch j - 1 is, or when its own last line came,
+//! plus the reads before it, plus its time on the bus.
 //!
-//! Every refresh interval nothing is drained for the time of a refresh (JEDEC JESD79-4, section on refresh: tREFI, tRFC). The
-//! time between is that much shorter for the same work, so that on average as much is drained as without: the bandwidth
-//! is what is measured, with refresh in it. All channels are refreshed at once (assumption: writes end in order, so that one
-//! channel that stands holds up as many lines for each of its entries as all that stand together).
+//! In every refresh interval, nothing is drained for the time of a refresh (JEDEC JESD79-4, section on
+//! refresh: tREFI, tRFC). The work in between takes that much less time, so that the mean drain rate is the
+//! same as without refresh: the bandwidth is a measured one, which includes refresh. All channels are
+//! refreshed at once (assumption: writes end in order, so a single stalled channel holds up as many lines for
+//! each of its entries as all channels stalled together).
 //!
-//! Leaves out: what the cores' writes take of the entries. A full queue of one channel while others have room. Ranks, of
-//! which one may be refreshed while another is written.
+//! Leaves out: entries taken by the cores' writes; a full queue of one channel while others have room; ranks,
+//! one of which may be refreshed while another is written.
 
 use std::collections::VecDeque;
 use tailback_proto::units::Time;
@@ -35,15 +36,15 @@ const BATCH_LINES: u64 = 16;
 /// Times in which the memory serves nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refresh {
-    /// From the beginning of one to that of the next; longer than `time`.
+    /// From the beginning of one to the beginning of the next; longer than `time`.
     pub interval: Time,
     pub time: Time,
-    /// How far before time 0 one began; less than `interval`.
+    /// How long before time 0 one began; less than `interval`.
     pub phase: Time,
 }
 
 impl Refresh {
-    /// When work that takes so long with refresh in it, on average, has been done.
+    /// When work is done that takes the time `work` on average, including refresh.
     fn end(&self, start: Time, work: Time) -> Time {
         let Refresh { interval, time, phase } = *self;
         if time == Time::ZERO {
@@ -62,19 +63,20 @@ impl Refresh {
 /// The queue of writes that no DRAM page has taken yet.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
-    /// Lines of a batch.
+    /// Lines in a batch.
     batch: u64,
-    /// A batch on the bus.
+    /// Time of a batch on the bus.
     span: Time,
     refresh: Refresh,
-    /// Lines that entered so far.
+    /// Lines that have entered so far.
     entered: u64,
-    /// When the batches before the one that fills were drained, as many as the queue has room for, oldest first.
+    /// When the batches before the one being filled were drained, for as many as the queue has room for,
+    /// oldest first.
     drained: VecDeque<Time>,
 }
 
 impl WriteQueue {
-    /// Of `lines` entries, where a line takes `line_ps` on the bus.
+    /// A queue of `lines` entries, where a line takes `line_ps` on the bus.
     pub fn new(lines: u64, line_ps: f64, refresh: Refresh) -> Self {
         let batch = BATCH_LINES.min(lines);
         WriteQueue {
@@ -86,18 +88,18 @@ impl WriteQueue {
         }
     }
 
-    /// When a line of the batch that fills may enter.
+    /// When a line of the batch being filled may enter.
     fn room_at(&self) -> Time {
         self.drained[0]
     }
 
-    /// Share of the queue that a batch is.
+    /// A batch's share of the queue.
     pub fn batch_share(&self) -> f64 {
         1.0 / self.drained.len() as f64
     }
 
-    /// `lines` come evenly over a span: when the first and the last of them have entered. `reads` draws how long reads are
-    /// served before a batch.
+    /// Takes `lines` that come evenly over a span. Returns when the first and the last of them have entered.
+    /// `reads` draws how long reads are served before a batch.
     pub fn enter(
         &mut self,
         lines: u64,
@@ -129,7 +131,7 @@ impl WriteQueue {
         self.room_at().saturating_sub(now)
     }
 
-    /// Lines in the queue, and those that will have entered by what is known now, to a batch.
+    /// Lines in the queue, and lines already known to enter, rounded to a batch.
     pub fn lines(&self, now: Time) -> u64 {
         let full = self.drained.iter().rev().take_while(|&&at| at > now).count() as u64;
         full * self.batch + self.entered % self.batch
@@ -150,7 +152,7 @@ mod tests {
         WriteQueue::new(64, LINE.0 as f64, NO_REFRESH)
     }
 
-    /// In steps of a ns: what is done in each, and when all of it is.
+    /// Goes in steps of 1 ns, and compares when all of the work is done.
     #[test]
     fn work_ends_as_it_does_step_by_step() {
         for phase in [0, 1, 349, 350, 5000, 7799] {
@@ -188,7 +190,8 @@ mod tests {
         assert!((per_line / LINE.0 as f64 - 1.0).abs() < 1e-3, "{per_line} ps");
     }
 
-    /// 64 lines hold what comes in 128 ns at a line each 2 ns: of the 350 ns of a refresh the rest is waited.
+    /// 64 lines hold what comes in 128 ns at a line every 2 ns; writes wait for the rest of the 350 ns of a
+    /// refresh.
     #[test]
     fn a_refresh_fills_the_queue() {
         let refresh = Refresh { interval: Time::from_ns(7800), time: Time::from_ns(350), phase: Time::ZERO };
@@ -227,7 +230,7 @@ mod tests {
         }
     }
 
-    /// Whoever sends less than is drained meets room, whatever the controller does in between.
+    /// Writes that come more slowly than the queue drains find room, whatever the controller does in between.
     #[test]
     fn below_its_drain_rate_the_queue_stays_empty() {
         let mut queue = queue();
@@ -248,7 +251,8 @@ mod tests {
             let mut queue = WriteQueue::new(entries, LINE.0 as f64, NO_REFRESH);
             let (mut at, mut last) = (Time::ZERO, Time::ZERO);
             for (lines, gap, span, reads) in bursts {
-                // A burst begins where the one before has ended, or later: two that overlap are not in order.
+                // A burst begins when the one before has ended, or later: bursts that overlap are not in
+                // order.
                 at += Time::from_ns(gap);
                 let to = at + Time::from_ns(span);
                 let (first, end) = queue.enter(lines, at, to, || Time::from_ns(reads));
