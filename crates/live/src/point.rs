@@ -15,17 +15,17 @@ use crate::settings::PointSettings;
 use crate::socket::{wait, PacketSocket};
 use crate::turns::Lead;
 
-/// Frames read of an interface before the other has its turn.
+/// Frames read from an interface before the other has its turn.
 const BATCH: usize = 64;
-/// A sleep and its wake-up take some 15 us: below that it looks again at once.
+/// A sleep and its wake-up take some 15 us: for shorter waits the point looks again at once.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(30);
 /// Memory for frames that come while the program has no core: 16 ms of 1 Gbit/s in packets of 1 KB, in slots for 4 KB.
 const RING_BYTES: usize = 16 << 20;
-/// Most rows of the series; where there would be more, two become one.
+/// Most rows of the series. When there would be more, rows are merged in pairs.
 const MAX_BINS: usize = 4096;
 const FIRST_BIN: Time = Time::from_ms(1);
 
-/// What happened in a bin, of one direction.
+/// What happened in one direction during a bin.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[allow(missing_docs)] // named as what they are
 pub struct Bin {
@@ -33,7 +33,7 @@ pub struct Bin {
     pub marked: u64,
     pub dropped: u64,
     pub most_queued_bytes: u64,
-    /// Integral of what waits over time.
+    /// Integral of the waiting bytes over time.
     pub queued_byte_ps: u128,
 }
 
@@ -45,9 +45,9 @@ pub struct Told<'a> {
     pub interfaces: &'a [String; 2],
     pub directions: [Counters; 2],
     pub queued_bytes: [u64; 2],
-    /// Frames whose checksum was left to a NIC that there is not.
+    /// Frames whose checksum was left to a NIC that does not exist.
     pub unfinished_checksums: u64,
-    /// How late frames left, of those that were forwarded: percentiles 50, 99 and 99.9, and the most, nanoseconds.
+    /// How late forwarded frames left: percentiles 50, 99 and 99.9, and the maximum, nanoseconds.
     pub late_ns: [u64; 4],
     pub happened: Vec<Happened>,
     pub bin_ps: u64,
@@ -60,9 +60,9 @@ pub struct Point {
     names: [String; 2],
     directions: [Direction; 2],
     begin: Instant,
-    /// The same by the wall clock, which the kernel stamps frames with, nanoseconds.
+    /// The same by the wall clock, by which the kernel stamps frames, nanoseconds.
     begin_ns: u64,
-    /// Up to when each direction has gone on.
+    /// The time up to which each direction has advanced.
     came: [Time; 2],
     late: Histogram<u64>,
     unfinished: u64,
@@ -70,21 +70,21 @@ pub struct Point {
     bins: [Vec<Bin>; 2],
     before: [Counters; 2],
     mirror: Option<Mirror>,
-    /// Others go by its clock.
+    /// Leads others, which go by its clock.
     lead: Option<Lead>,
 }
 
 /// An interface that is gone, or may not be used.
 #[derive(Debug)]
 pub struct InterfaceError {
-    /// Which.
+    /// Name of the interface.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub error: io::Error,
 }
 
 impl Point {
-    /// Between two interfaces; frames go on from now on, while [`Point::run`] runs.
+    /// A point between two interfaces. Frames go on from now on, while [`Point::run`] runs.
     ///
     /// # Errors
     /// One of them cannot be used.
@@ -93,7 +93,7 @@ impl Point {
             PacketSocket::open(name, RING_BYTES).map_err(|error| InterfaceError { name: name.clone(), error })
         };
         let sockets = [open(&names[0])?, open(&names[1])?];
-        // What pauses the sender comes from the interface that it sends to.
+        // A pause for the sender comes from the interface that it sends to.
         let directions = [0, 1].map(|number| Direction::new(settings, number, sockets[number].mac));
         Ok(Point {
             sockets,
@@ -112,29 +112,29 @@ impl Point {
         })
     }
 
-    /// Writes what comes to a file, before the first frame has.
+    /// Writes incoming frames to a file. Call before the first frame has come.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn mirror(&mut self, path: &str) -> io::Result<()> {
         self.mirror = Some(Mirror::create(path)?);
         self.directions.iter_mut().for_each(|direction| direction.fates = Some(Vec::new()));
         Ok(())
     }
 
-    /// Ends that.
+    /// Ends the writing of incoming frames.
     ///
     /// # Errors
-    /// Something of it could not be written.
+    /// Some of it could not be written.
     pub fn end_mirror(&mut self) -> io::Result<()> {
         self.directions.iter_mut().for_each(|direction| direction.fates = None);
         self.mirror.take().map_or(Ok(()), Mirror::end)
     }
 
-    /// Its clock becomes that of so many programs with end points: before the first frame has come.
+    /// Shares its clock with this many programs with end points. Call before the first frame has come.
     ///
     /// # Errors
-    /// The file, which they follow it by, cannot be made.
+    /// The file by which they follow cannot be made.
     pub fn lead(&mut self, path: &str, followers: usize) -> io::Result<()> {
         self.lead = Some(Lead::new(path, followers, self.directions[0].rate())?);
         Ok(())
@@ -147,7 +147,7 @@ impl Point {
         Time(u64::try_from(self.begin.elapsed().as_nanos() * 1000).unwrap_or(u64::MAX))
     }
 
-    /// Forwards for so long.
+    /// Forwards frames for the time `span`.
     ///
     /// # Errors
     /// An interface is gone.
@@ -194,19 +194,20 @@ impl Point {
         InterfaceError { name: self.names[number].clone(), error }
     }
 
-    /// Whether there may be more.
+    /// Reads a batch of frames. Returns whether there may be more.
     fn read(&mut self, number: usize) -> bool {
         for _ in 0..BATCH {
             let now = self.now();
             let read = self.sockets[number].receive(|frame, received| {
                 self.unfinished += received.unfinished as u64;
-                // However late it is read, it came when it did: its queue is as if the program had been there.
+                // However late it is read, a frame came when the kernel stamped it: its queue is as if the
+                // program had been there.
                 let came = Time(received.at_ns.saturating_sub(self.begin_ns).saturating_mul(1000));
                 let came = if self.lead.is_some() { now } else { came.min(now).max(self.came[number]) };
                 self.came[number] = came;
                 self.directions[number].advance(came);
                 match Ethernet::parse(frame) {
-                    // It pauses what is sent to where it comes from.
+                    // A pause stops what is sent towards the interface that it came from.
                     Ok((ethernet, _)) if ethernet.ether_type == EtherType::MAC_CONTROL => {
                         if let Ok(pfc) = Pfc::parse(frame) {
                             self.directions[1 - number].on_pause(came, &pfc);
@@ -278,7 +279,7 @@ impl Point {
                 bins.resize(bin + 1, Bin::default());
             }
             let row = &mut bins[bin];
-            // A frame that could not be sent is taken back.
+            // The bytes of a frame that could not be sent are taken back.
             row.tx_bytes += c.tx_bytes.saturating_sub(before.tx_bytes);
             row.marked += c.marked - before.marked;
             row.dropped += c.dropped() - before.dropped();
@@ -288,7 +289,7 @@ impl Point {
         }
     }
 
-    /// What it has done.
+    /// What the point has done so far.
     pub fn told(&self) -> Told<'_> {
         let at = |share| self.late.value_at_quantile(share);
         Told {

@@ -1,5 +1,5 @@
-//! One thread with all hosts and switches of a run, their sockets and the clock. Sockets of other namespaces stay usable here: they are
-//! opened there, and belong to this thread.
+//! One thread with all hosts and switches of a run, their sockets and the clock. It opens the sockets of
+//! other namespaces itself, so that they belong to this thread and stay usable here.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,19 +24,20 @@ use crate::socket::{wait, Namespace, PacketSocket};
 use crate::switch::{LaneCounters, Switch};
 use crate::turns::Follow;
 
-/// Frames read of an interface before the others have their turn.
+/// Frames read from an interface before the others have their turn.
 const BATCH: usize = 32;
 /// Memory for frames that come to an interface while the program has no core.
 const RING_BYTES: usize = 16 << 20;
-/// The same for an interface whose other end is this program's, too: what it sends in a turn.
+/// The same for an interface whose other end also belongs to this program: what that end sends in a turn.
 const OWN_RING_BYTES: usize = 1 << 20;
-/// Turns by which a pause takes effect later than on the wire: until the frame is sent, until it is read, and the same of what comes
-/// the other way. Headroom, which is just enough on the wire, is larger by what a link carries meanwhile.
+/// Turns by which a pause takes effect later than on the wire: until the frame is sent, until it is read, and
+/// the same for frames that come the other way. Headroom is just enough on the wire, so it is larger here by
+/// what a link carries in that time.
 const LATE_TURNS: u32 = 4;
-/// A sleep and its wake-up take some 15 us: below that it looks again at once.
+/// A sleep and its wake-up take some 15 us: for shorter waits the thread looks again at once.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(100);
 
-/// Whose a socket is.
+/// The owner of a socket.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
     Host(usize),
@@ -90,7 +91,7 @@ pub struct Told {
     pub now_ps: u64,
     pub ran_s: f64,
     pub stood_s: f64,
-    /// How late frames left, of the run's time: percentiles 50, 99 and 99.9, and the most, nanoseconds.
+    /// How late frames left, in the run's time: percentiles 50, 99 and 99.9, and the maximum, nanoseconds.
     pub late_ns: [u64; 4],
     pub frames: u64,
     pub unread: u64,
@@ -111,7 +112,7 @@ pub struct Reactor {
     hosts: Vec<Option<Host>>,
     switches: Vec<Switch>,
     attached: Vec<Attached>,
-    /// The namespaces that were made: they and their interfaces live as long as these.
+    /// The namespaces that were made: they and their interfaces live as long as this.
     _namespaces: Vec<Namespace>,
     late: Histogram<u64>,
     recorder: Recorder,
@@ -119,7 +120,7 @@ pub struct Reactor {
     unread: u64,
     unsent: u64,
     now: Time,
-    /// Where frames of a host are written.
+    /// Where the frames of a host are written.
     pub capture: Option<Capture>,
 }
 
@@ -128,10 +129,11 @@ fn failed(name: &str, error: io::Error) -> InterfaceError {
 }
 
 impl Reactor {
-    /// Makes what is to be made, and opens all interfaces. `controls`: controllers that are not built in, by their numbers in the plan.
+    /// Makes the namespaces and cables of the plan, and opens all interfaces. `controls` are controllers that
+    /// are not built in, by their numbers in the plan.
     ///
     /// # Errors
-    /// An interface or a namespace cannot be used or made; a controller cannot be set so.
+    /// An interface or a namespace cannot be used or made, or a controller cannot be set as asked.
     pub fn new(mut plan: LivePlan, controls: &[Arc<dyn ExternalControl>]) -> Result<Reactor, InterfaceError> {
         let late = Time((LATE_TURNS as f64 * LONGEST_TURN.as_nanos() as f64 * 1000.0 / plan.slowdown) as u64);
         for link in plan.switches.iter_mut().flat_map(|switch| &mut switch.ports).map(|port| &mut port.link) {
@@ -201,16 +203,17 @@ impl Reactor {
         })
     }
 
-    /// Its clock is that of the program that leads there.
+    /// Follows the clock of the program that leads at `path`.
     ///
     /// # Errors
-    /// Nobody does.
+    /// Nobody leads there.
     pub fn follow(&mut self, path: &str) -> io::Result<()> {
         self.clock.follow(Follow::new(path)?);
         Ok(())
     }
 
-    /// Runs for so long, or to the end of the run. Whether that is reached, or all that was to be written is.
+    /// Runs for the time `span`, or to the end of the run. Returns whether the end is reached, or all that
+    /// was to be written is.
     ///
     /// # Errors
     /// An interface is gone.
@@ -267,7 +270,7 @@ impl Reactor {
         }
     }
 
-    /// Whether there may be more.
+    /// Reads a batch of frames. Returns whether there may be more.
     fn read(&mut self, at: usize) -> bool {
         let one = &mut self.attached[at];
         for _ in 0..BATCH {
@@ -327,12 +330,12 @@ impl Reactor {
         }
     }
 
-    /// Its time.
+    /// The run's time.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// What it has done; `series`: with them.
+    /// What the run has done so far; `series`: including its series.
     pub fn told(&self, series: bool) -> Told {
         let late = |share| self.late.value_at_quantile(share);
         let mut flows: Vec<ToldFlow> = self.plan.flows.iter().map(|_| ToldFlow::default()).collect();
@@ -377,7 +380,7 @@ impl Reactor {
     }
 }
 
-/// What has a namespace of its own.
+/// The node that has an end, and with it a namespace of its own.
 fn node(end: &EndPlan) -> (bool, usize) {
     match *end {
         EndPlan::Host(host) => (false, host),

@@ -1,13 +1,16 @@
-//! Congestion control: how fast a flow may send. One file a controller, and two lines for it in this one.
+//! Congestion control: how fast a flow may send. Each controller has a file of its own, and two lines in this
+//! one.
 //!
-//! A [`Controller`] hears of congestion by acknowledgements ([`AckInfo`]), by DCQCN's notification packets, by losses and
-//! by its own timer, says at which rate, within which window and in what bursts its flow may send, and what of it is worth
-//! a time series. What it can be set to is declared in its file, too ([`parameters`]).
+//! A [`Controller`] hears of congestion from acknowledgements ([`AckInfo`]), from DCQCN's notification
+//! packets, from losses and from its own timer. It says at which rate, within which window and in what bursts
+//! its flow may send, and which of its values are worth a time series. Its settings are declared in its file,
+//! too ([`parameters`]).
 //!
 //! Two more act on congestion inside the receiving host, beside one of these: RHCC and hostCC.
 
-/// Hands the list of controllers to a macro: the name in scenarios, there in lower case, and the type. The first one is
-/// what most runs have: its packets are dispatched by one comparison. The last one stands for those that are not built in.
+/// Hands the list of controllers to a macro: the name, which is in lower case in scenarios, and the type. The
+/// first one is what most runs have: its packets are dispatched by a single comparison. The last one stands
+/// for controllers that are not built in.
 macro_rules! built_in {
     ($of:ident) => {
         $of! {
@@ -51,7 +54,7 @@ use parameters::{Declared, Profile, Refused};
 /// What an egress port wrote into a packet that left it (Li et al., "HPCC", SIGCOMM 2019, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HopTelemetry {
-    /// When the packet left its queue, by the switch's clock: only differences count.
+    /// When the packet left its queue, by the switch's clock: only differences matter.
     pub at: Time,
     /// Bytes that the port has sent so far.
     pub tx_bytes: u64,
@@ -64,43 +67,44 @@ pub struct HopTelemetry {
 /// What an acknowledgement tells a controller. Bytes are positions in, or spans of, the flow's stream of payload.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckInfo<'a> {
-    /// When it arrived.
+    /// When the acknowledgement arrived.
     pub now: Time,
-    /// `now` less the time at which the packet that it answers was sent (its timestamp comes back with the ACK). Where
-    /// the sender paces bursts: less the time at which the packet's burst was begun, and less the time that the burst
-    /// up to this packet takes on the sender's link.
+    /// `now` less the time at which the answered packet was sent (its timestamp comes back with the ACK). If
+    /// the sender paces bursts: less the time at which the packet's burst began, and less the time that the
+    /// burst up to this packet takes on the sender's link.
     pub rtt: Time,
-    /// Of that, what the receiving host took: from the packet's arrival at its NIC to the making of the answer.
+    /// The receiving host's share of that: from the packet's arrival at its NIC to the making of the answer.
     pub receiver_delay: Time,
-    /// Whether the packet that it answers ended a burst, and is acknowledged for the first time. Always false where
-    /// the sender paces packets.
+    /// Whether the answered packet ended a burst and is acknowledged for the first time. Always false if the
+    /// sender paces packets.
     pub completes_burst: bool,
-    /// Bytes that it acknowledges for the first time.
+    /// Bytes acknowledged for the first time.
     pub newly_acked_bytes: u64,
     /// All bytes acknowledged so far, these included.
     pub acknowledged_bytes: u64,
     /// End of what was sent: the next new byte's position.
     pub sent_bytes: u64,
-    /// Whether the packet that it answers carried a CE mark.
+    /// Whether the answered packet carried a CE mark.
     pub marked: bool,
-    /// Switches that the packet passed on its way, where a controller asks for their number ([`Uses::hop_count`]).
+    /// Switches that the packet passed on its way, if a controller asks for their number
+    /// ([`Uses::hop_count`]).
     pub hop_count: u32,
-    /// Telemetry of that packet, in the order of its path. Empty where no switch writes any.
+    /// Telemetry of that packet, in the order of its route. Empty if no switch writes any.
     pub hops: &'a [HopTelemetry],
-    /// The largest load of its path, where the packet carries a digest of it ([`Controller::digests`]).
+    /// The largest load on its route, if the packet carries a digest of it ([`Controller::digests`]).
     pub digest: Option<NonZeroU16>,
 }
 
-/// How a loss was noticed. The flow then goes back to what is not acknowledged.
+/// How a loss was noticed. The flow then goes back to the first packet that is not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// A NAK: the receiver missed a packet.
     Nak,
-    /// The transport timer: nothing came back for long.
+    /// The transport timer: nothing came back for a long time.
     Timeout,
 }
 
-/// What a controller uses of what a NIC can do; what it does not use costs nothing.
+/// Which of a NIC's abilities a controller uses. What it does not use costs nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -108,26 +112,27 @@ pub enum Loss {
     serde(default, deny_unknown_fields)
 )]
 pub struct Uses {
-    /// It hears acknowledgements: packets carry the time at which they are sent, answers bring it back.
+    /// It hears acknowledgements: packets carry the time at which they are sent, and answers bring it back.
     pub acks: bool,
     /// Each packet asks for an ACK.
     pub each_ack: bool,
-    /// It acts on the delay that answers bring back: each is a delay probe in the log of signals. It goes with `acks`.
+    /// It acts on the delay that answers bring back: each answer is a delay probe in the log of signals. Goes
+    /// with `acks`.
     pub delay: bool,
-    /// Answers say how many switches their packet passed.
+    /// Answers say how many switches the packet passed.
     pub hop_count: bool,
-    /// Switches write their load into packets, answers bring it back.
+    /// Switches write their load into packets, and answers bring it back.
     pub telemetry: bool,
     /// Receivers turn CE marks into CNPs.
     pub cnps: bool,
-    /// It may have a window, which ACKs move: it goes with `acks`.
+    /// It may have a window, which ACKs move. Goes with `acks`.
     pub window: bool,
     /// It has a timer of its own.
     pub timer: bool,
 }
 
 impl Uses {
-    /// None of it: the start of a list.
+    /// Uses nothing: the start of a list.
     pub const NOTHING: Uses = Uses {
         acks: false,
         each_ack: false,
@@ -140,7 +145,7 @@ impl Uses {
     };
 }
 
-/// What is known of a flow's link and packets before it begins.
+/// What is known about a flow's link and packets before it begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     /// Rate of the sender's link.
@@ -149,14 +154,14 @@ pub struct Link {
     pub mtu_bytes: u32,
 }
 
-/// Parameters on a link: what most controllers need, and all flows of a NIC share.
+/// Parameters on a link: what most controllers need, shared by all flows of a NIC.
 #[derive(Clone, Copy, Debug)]
 pub struct OnLink<P> {
     /// The link.
     pub link: Link,
     /// Rate of the link, bit/s: the first and the highest rate.
     pub line_rate: f64,
-    /// What was set.
+    /// The parameters as they were set.
     pub parameters: P,
 }
 
@@ -176,7 +181,7 @@ impl<P> Deref for OnLink<P> {
     }
 }
 
-/// How bins of a series are merged, and so what a value of it is.
+/// How bins of a series are merged, which also says what a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum Merged {
@@ -191,13 +196,13 @@ pub enum Merged {
 pub struct Signal<C: Controller> {
     /// Name of the series; it ends with its unit.
     pub name: &'static str,
-    /// Unit; empty for a pure number.
+    /// Unit. Empty for a pure number.
     pub unit: &'static str,
-    /// What it says.
+    /// What the series shows.
     pub help: &'static str,
     /// How bins are merged.
     pub merged: Merged,
-    /// Its value, of a controller that has caught up.
+    /// Reads its value from a controller that has caught up.
     pub read: fn(&C, &C::Law) -> f64,
 }
 
@@ -214,43 +219,45 @@ pub struct SignalInfo {
 
 /// The congestion control of one flow. Inputs come in order of time; rate, window and deadline are read after each.
 pub trait Controller: Debug + Sized + 'static {
-    /// What it can be set to.
+    /// The settings of the controller.
     type Parameters: Declared;
     /// The parameters on a link, with what is worked out from them once for all flows of a NIC.
     type Law: Debug;
 
-    /// What it uses of a NIC.
+    /// What the controller uses of a NIC.
     const USES: Uses;
-    /// What it shows.
+    /// The signals that it shows.
     const SIGNALS: &'static [Signal<Self>] = &[];
-    /// Settings of its parameters together, if there are any.
+    /// Named sets of its parameters, if there are any.
     const PROFILES: &'static [Profile] = &[];
 
     /// # Errors
     /// A parameter is out of bounds, or does not go with another one or with the link.
     fn law(parameters: &Self::Parameters, link: Link) -> Result<Self::Law, Refused>;
 
-    /// What it uses of a NIC, where that is not known before.
+    /// What the controller uses of a NIC, if that depends on its parameters.
     fn uses(_law: &Self::Law) -> Uses {
         Self::USES
     }
 
-    /// What it shows, likewise.
+    /// The signals that it shows, if they depend on its parameters.
     fn signals(_law: &Self::Law) -> Vec<SignalInfo> {
         shown::<Self>()
     }
 
-    /// What it adds to each data packet and each answer, bytes.
+    /// Bytes that it adds to each data packet and each answer.
     fn telemetry_bytes(_law: &Self::Law) -> u32 {
         0
     }
 
-    /// How switches are to put their load in a digest, instead of writing it out. All of a run agree: each has one average.
+    /// How switches put their load into a digest instead of writing it out. All controllers of a run agree,
+    /// since each switch has one average.
     fn digests(_law: &Self::Law) -> Option<&pint::Digests> {
         None
     }
 
-    /// Bytes to send at line rate before the next pause, rounded up to whole packets; none: each packet is paced.
+    /// Bytes to send at line rate before the next pause, rounded up to whole packets. None: each packet is
+    /// paced.
     fn burst_bytes(_law: &Self::Law) -> Option<NonZeroU64> {
         None
     }
@@ -261,30 +268,30 @@ pub trait Controller: Debug + Sized + 'static {
     /// Rate that paces the flow, bit/s.
     fn rate(&self) -> f64;
 
-    /// Its rate now, bit/s, where a packet that waits is to follow it.
+    /// The rate now, bit/s, if a waiting packet has to follow its changes.
     fn followed_rate(&mut self, _law: &Self::Law, _now: Time) -> Option<f64> {
         None
     }
 
-    /// When that may rise next though no input comes. Right after an input it is later than now.
+    /// When the followed rate may next rise without any input. Right after an input, this is later than now.
     #[inline]
     fn rises_at(&self, _law: &Self::Law) -> Time {
         Time::NEVER
     }
 
-    /// Whether its rate, as of the last input, is the lowest that it may be set to.
+    /// Whether the rate, as of the last input, is the lowest that it may be set to.
     #[inline]
     fn is_at_min_rate(&self, _law: &Self::Law) -> bool {
         false
     }
 
-    /// See [`crate::repeats`]. Of most the state never comes back, or is not looked into.
+    /// See [`crate::repeats`]. For most controllers the state never comes back, or is not compared.
     fn walk(&self, by: &mut impl Walk) {
         by.unlike();
     }
 
-    /// Bytes that may be in flight; none: no limit. A packet goes while less than that is: at 0 none does, until the timer
-    /// or an ACK opens the window again.
+    /// Bytes that may be in flight. None: no limit. A packet goes while fewer bytes than that are in flight:
+    /// at 0 none goes, until the timer or an ACK opens the window again.
     fn window_bytes(&self) -> Option<u64> {
         None
     }
@@ -302,40 +309,40 @@ pub trait Controller: Debug + Sized + 'static {
     /// A loss was noticed.
     fn on_loss(&mut self, _law: &Self::Law, _now: Time, _loss: Loss) {}
 
-    /// When its timer is due; none: it does not run.
+    /// When the timer is due. None: it does not run.
     fn next_timeout(&self, _law: &Self::Law) -> Option<Time> {
         None
     }
 
-    /// The timer's time may have come.
+    /// The timer may be due.
     fn on_timeout(&mut self, _law: &Self::Law, _now: Time) {}
 
-    /// Whether a probe is to be sent now; asked after each packet and each timeout.
+    /// Whether to send a probe now. Asked after each packet and each timeout.
     fn takes_probe(&mut self) -> bool {
         false
     }
 
-    /// A probe came back: the receiving host took so long to write it.
+    /// A probe came back: the receiving host took this long to write it.
     fn on_probe_answer(&mut self, _law: &Self::Law, _delay: Time) {}
 
-    /// Reads it as it would be if an input came now, for those that catch up lazily. Looking must not change what is seen
-    /// later.
+    /// Reads the controller as it would be if an input came now, for controllers that catch up lazily.
+    /// Looking must not change what is seen later.
     fn look(&self, _law: &Self::Law, _now: Time, read: impl FnOnce(&Self) -> f64) -> f64 {
         read(self)
     }
 
-    /// Its rate, as it would be if an input came now.
+    /// The rate as it would be if an input came now.
     fn rate_at(&self, law: &Self::Law, now: Time) -> f64 {
         self.look(law, now, Self::rate)
     }
 
-    /// The value now of a signal, by its number.
+    /// The present value of a signal, by its number.
     fn signal(&self, law: &Self::Law, now: Time, number: usize) -> f64 {
         self.look(law, now, |flow| (Self::SIGNALS[number].read)(flow, law))
     }
 }
 
-/// What a controller shows.
+/// The signals that a controller shows.
 pub fn shown<C: Controller>() -> Vec<SignalInfo> {
     let info = |s: &Signal<C>| {
         let (name, help) = (Cow::Borrowed(s.name), Cow::Borrowed(s.help));
@@ -344,24 +351,24 @@ pub fn shown<C: Controller>() -> Vec<SignalInfo> {
     C::SIGNALS.iter().map(info).collect()
 }
 
-/// Round trips of a flow, by sequence number: one ends when data is acknowledged that was sent after it began. This is
-/// `lastUpdateSeq` of HPCC's algorithm 1.
+/// Round trips of a flow, by sequence number: one ends when data is acknowledged that was sent after it
+/// began. This is `lastUpdateSeq` of HPCC's algorithm 1.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     ends_after: u64,
 }
 
 impl Round {
-    /// Whether one has begun: the first acknowledgement of a flow begins it.
+    /// Whether a round trip has begun: the first acknowledgement of a flow begins it.
     fn has_begun(&self) -> bool {
         self.ends_after > 0
     }
 
-    /// Whether this acknowledgement ends a round trip; the next one then begins.
+    /// Whether this acknowledgement ends a round trip. If so, the next one begins.
     fn ends(&mut self, ack: &AckInfo) -> bool {
         let ends = ack.acknowledged_bytes > self.ends_after;
         if ends {
-            // What was sent may go back to what is acknowledged; round trips do not.
+            // The end of what was sent may go back to what is acknowledged; round trips do not.
             self.ends_after = self.ends_after.max(ack.sent_bytes);
         }
         ends

@@ -1,32 +1,36 @@
-//! A RoCE NIC: queue pairs with WRITE, WRITE with immediate, SEND and READ, their answers, and who sends next.
+//! A RoCE NIC: queue pairs with WRITE, WRITE with immediate, SEND and READ, their answers, and the order of
+//! sending.
 //!
-//! Sans-I/O, as quinn-proto and [`TcpSender`](crate::transport::tcp) are. Decoded headers go in ([`Nic::on_packet`]), and
-//! headers with a description of their payload come out ([`Nic::poll_transmit`]). Bytes are for [`crate::wire`], memory and the
-//! clock for the driver: it asks `poll_transmit` whenever its link is free, again at [`Nic::next_timeout`] and after each
-//! input, copies payload from and to the addresses that it is told, and takes the ends of work requests from
-//! [`Nic::poll_event`].
+//! Sans-I/O, like quinn-proto and [`TcpSender`](crate::transport::tcp). Decoded headers go in
+//! ([`Nic::on_packet`]), and headers with a description of their payload come out ([`Nic::poll_transmit`]).
+//! Bytes are left to [`crate::wire`], memory and the clock to the driver. The driver asks `poll_transmit`
+//! whenever its link is free, at [`Nic::next_timeout`], and after each input. It copies payload from and to
+//! the addresses that it is told, and takes the completions of work requests from [`Nic::poll_event`].
 //!
-//! The transport is [`crate::transport::rc`]. On it stand the two halves of a queue pair, which know packets only and which other
-//! drivers have, too:
+//! The transport is [`crate::transport::rc`]. Above it are the two halves of a queue pair, which know only
+//! packets and which other drivers use, too:
 //!
-//! - [`SendingHalf`]: which packet may leave when, requests for ACKs, windows, losses, and what the controller hears.
+//! - [`SendingHalf`]: which packet may leave when, requests for ACKs, windows, losses, and what the
+//!   controller hears.
 //! - [`ReceivingHalf`]: what is accepted, what is answered, and CNPs.
-//! - [`Messages`]: what those ask of messages; and WRITEs of one size, which take no memory.
+//! - [`Messages`]: what the halves need to know about messages; and WRITEs of one size, which take no memory.
 //!
-//! On them lie messages:
+//! Above the halves are messages:
 //!
-//! - [`work`]: work requests and their ends, under the names of the verbs.
+//! - [`work`]: work requests and their completions, under the names of the verbs.
 //! - `send_queue`: messages into packets; ACKs, NAKs and READ responses to completions.
 //! - `receive_queue`: packets to messages, checked against memory regions and posted receives; answers in their order.
 //! - `pacing`: the rate of a queue pair, packet by packet or in bursts.
 //! - `arbiter`: whose turn it is.
 //!
-//! Arbitration: ACKs, NAKs and CNPs are a class of their own, which goes before data. In both, queue pairs take turns, a packet
-//! each; in one queue pair, READ responses and requests take turns. READ requests are paced as data is.
+//! Arbitration: ACKs, NAKs and CNPs are a class of their own, which goes before data. In both classes, queue
+//! pairs take turns, one packet each. Within a queue pair, READ responses and requests take turns. READ
+//! requests are paced like data.
 //!
-//! Controllers hear of CNPs, of losses, and of ACKs with the round-trip time by this NIC's clock from the packet that asked. What
-//! an ACK answers carried a CE mark, if its BECN is set (IBTA 9.2: "the packet indicated by this header was subject to forward
-//! congestion"; other NICs leave the bit 0). A window is for requests; READ responses have only the rate.
+//! Controllers hear of CNPs, of losses, and of ACKs with the round-trip time since the packet that asked, by
+//! this NIC's clock. If the BECN of an ACK is set, a packet that it answers carried a CE mark (IBTA 9.2: "the
+//! packet indicated by this header was subject to forward congestion"; other NICs leave the bit 0). A window
+//! applies to requests; READ responses have only the rate.
 //!
 //! Sources: InfiniBand architecture specification, volume 1 ("IBTA"), sections 9.7, 10.2 and 10.8; annex A17.9 (CNPs); the
 //! verbs' manual pages (`ibv_modify_qp`, `ibv_post_send`) for names.
@@ -75,14 +79,14 @@ const CONTROL: u8 = 1;
 pub struct Nic {
     settings: NicSettings,
     regions: Regions,
-    /// By number, from the first on; none: it is not connected yet.
+    /// By number, starting with the first. None: not connected yet.
     queue_pairs: Vec<Option<QueuePair>>,
-    /// Of queue pairs with an ACK, NAK or CNP to send, and of those that may send data.
+    /// Queue pairs with an ACK, NAK or CNP to send, and queue pairs that may send data.
     arbiter: Arbiter<2>,
-    /// When to look at which queue pair again. Of those of one, only that of its `wake_at` counts.
+    /// When to look at a queue pair again. Of several entries for one, only that of its `wake_at` counts.
     wakes: BinaryHeap<Reverse<(Time, u32)>>,
     events: VecDeque<Event>,
-    /// By queue pair.
+    /// For each queue pair.
     counters: Vec<Counters>,
 }
 
@@ -111,20 +115,20 @@ impl Nic {
         self.regions.insert(key, region);
     }
 
-    /// Makes a queue pair: its number, for the peer.
+    /// Makes a queue pair. Returns its number, for the peer.
     pub fn create_queue_pair(&mut self) -> u32 {
         self.queue_pairs.push(None);
         self.counters.push(Counters::default());
         self.settings.first_qpn + self.queue_pairs.len() as u32 - 1
     }
 
-    /// Connects a queue pair, which was made and is not connected, to its peer.
+    /// Connects a new queue pair to its peer.
     ///
     /// # Errors
     /// [`PostError::NoQueuePair`].
     ///
     /// # Panics
-    /// The path MTU is none, or a number has more than 24 bits.
+    /// The path MTU is not a valid one, or a number has more than 24 bits.
     pub fn connect(&mut self, qpn: u32, connection: Connection) -> Result<(), PostError> {
         let Connection { path_mtu, dest_qp, sq_psn, rq_psn, .. } = connection;
         assert!(path_mtu.is_power_of_two() && (256..=4096).contains(&path_mtu), "path MTU {path_mtu}");
@@ -141,7 +145,7 @@ impl Nic {
     /// Posts a send work request.
     ///
     /// # Errors
-    /// It cannot be posted.
+    /// The request cannot be posted.
     pub fn post_send(&mut self, now: Time, qpn: u32, request: SendRequest) -> Result<(), PostError> {
         if request.length > MAX_MESSAGE_BYTES {
             return Err(PostError::TooLong);
@@ -155,15 +159,15 @@ impl Nic {
     /// Posts a receive work request.
     ///
     /// # Errors
-    /// It cannot be posted.
+    /// The request cannot be posted.
     pub fn post_receive(&mut self, qpn: u32, request: ReceiveRequest) -> Result<(), PostError> {
         let place = self.usable(qpn)?;
         self.with(place, |qp, _| qp.post_receive(request));
         Ok(())
     }
 
-    /// A packet came whose ICRC is good, with so much payload; `is_marked`: CE. Where its payload goes, if it goes anywhere.
-    /// What is for no queue pair of this NIC is ignored.
+    /// Handles a packet whose ICRC is good, with this many bytes of payload; `is_marked`: it carries CE.
+    /// Returns where its payload goes, if anywhere. A packet for no queue pair of this NIC is ignored.
     pub fn on_packet(
         &mut self,
         now: Time,
@@ -173,7 +177,7 @@ impl Nic {
     ) -> Option<u64> {
         let place = self.place(headers.bth.dest_qp)?;
         self.queue_pairs[place].as_ref()?;
-        // What was due while the link was busy comes first: a controller hears in order of time.
+        // What fell due while the link was busy comes first: a controller hears everything in order of time.
         self.wake(now);
         let address =
             self.with(place, |qp, context| qp.on_packet(context, now, headers, payload_len, is_marked));
@@ -192,7 +196,7 @@ impl Nic {
                 qp.in_ring[class as usize] = false;
                 match class {
                     CONTROL => qp.send_control(context),
-                    // An ACK may have taken its work away while it stood there, or a NAK may hold it up.
+                    // An ACK may have taken away its work while it was in the ring, or a NAK may hold it up.
                     _ if qp.standing(now) != Standing::Ready => None,
                     _ => qp.send_data(context, now),
                 }
@@ -205,33 +209,33 @@ impl Nic {
         None
     }
 
-    /// When [`Self::poll_transmit`] is to be asked even if nothing comes; it may then have nothing, too.
+    /// When to ask [`Self::poll_transmit`] even if nothing comes. It may have nothing to send then.
     pub fn next_timeout(&self) -> Option<Time> {
         self.wakes.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// The next thing to know.
+    /// The next event for the driver.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Its counters: those of its queue pairs together.
+    /// Counters of all queue pairs together.
     pub fn counters(&self) -> Counters {
         self.counters.iter().copied().sum()
     }
 
-    /// Those of one; none: it has no such queue pair.
+    /// Counters of one queue pair. None: there is no such queue pair.
     pub fn counters_of(&self, qpn: u32) -> Option<&Counters> {
         self.counters.get(self.place(qpn)?)
     }
 
-    /// What a queue pair shows now; none: it is not connected.
+    /// What a queue pair shows now. None: it is not connected.
     pub fn shown(&self, now: Time, qpn: u32) -> Option<Shown> {
         let qp = self.queue_pairs[self.place(qpn)?].as_ref()?;
         Some(qp.shown(&self.settings.congestion, now))
     }
 
-    /// Runs what is due.
+    /// Lets due timeouts happen.
     fn wake(&mut self, now: Time) {
         while let Some(&Reverse((at, number))) = self.wakes.peek() {
             if at > now {
@@ -253,7 +257,7 @@ impl Nic {
         }
     }
 
-    /// Puts a queue pair where its state says that it belongs.
+    /// Puts a queue pair into the rings and timers that its state calls for.
     fn schedule(&mut self, place: usize, now: Time) {
         let Some(qp) = &mut self.queue_pairs[place] else { return };
         let number = place as u32;
@@ -275,7 +279,7 @@ impl Nic {
         }
     }
 
-    /// Does something with a queue pair that is connected.
+    /// Calls `act` with a connected queue pair.
     fn with<T>(&mut self, place: usize, act: impl FnOnce(&mut QueuePair, &mut Context) -> T) -> T {
         let Nic { settings, regions, counters, events, queue_pairs, .. } = self;
         let qp = queue_pairs[place].as_mut().expect("it is connected");

@@ -1,8 +1,8 @@
-//! The receive side of a queue pair: requests put together to messages, checked, and answered.
+//! The receive side of a queue pair: assembles requests into messages, checks them, and answers them.
 //!
-//! Whether a packet is the one expected is for [`crate::transport::rc`] to say. Answers leave in the order of their requests
-//! (IBTA 9.7.5.1): an ACK waits behind the responses of a READ that came before, and ACKs that wait with nothing between
-//! them become one. An ACK or NAK speaks for all before it.
+//! Whether a packet is the one expected is up to [`crate::transport::rc`]. Answers leave in the order of
+//! their requests (IBTA 9.7.5.1). An ACK waits behind the responses of an earlier READ, and ACKs that wait
+//! with nothing between them are merged. An ACK or NAK acknowledges all packets before it.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::units::Time;
 use crate::wire::bth::MAX_24_BITS;
 use crate::wire::{Aeth, Bth, Extension, ImmDt, NakCode, Opcode, Reth, Syndrome, TransportHeaders};
 
-/// A message of which the first packet came and the last did not.
+/// A message whose first packet came and whose last did not yet.
 #[derive(Clone, Copy, Debug)]
 enum Inbound {
     Write { next_address: u64, rest: u32, length: u32 },
@@ -24,23 +24,24 @@ enum Inbound {
 /// What is to be sent back.
 #[derive(Clone, Copy, Debug)]
 enum Reply {
-    /// An ACK of all up to `sequence`, or a NAK that names it. `is_marked`: a packet that it answers carried a CE mark.
+    /// An ACK of all packets up to `sequence`, or a NAK that names it. `is_marked`: a packet that it answers
+    /// carried a CE mark.
     Acknowledge { sequence: u64, aeth: Aeth, is_marked: bool },
-    /// Responses of a READ, from sequence number `next` to before `end`. There is one of each READ.
+    /// Responses of a READ, from sequence number `next` to before `end`. Each READ has one such entry.
     Read {
         next: u64,
         end: u64,
         address: u64,
         rest: u32,
         is_first: bool,
-        /// It was answered before.
+        /// The READ was answered before.
         is_again: bool,
         msn: u32,
     },
 }
 
 impl Reply {
-    /// The last sequence number that it speaks of: replies leave in this order.
+    /// The last sequence number that the reply is about: replies leave in this order.
     fn key(&self) -> u64 {
         match *self {
             Reply::Acknowledge { sequence, .. } => sequence,
@@ -57,10 +58,10 @@ pub(super) struct Completed {
     pub immediate: Option<ImmDt>,
 }
 
-/// What came of a request packet.
+/// What became of a request packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// In order: its payload goes there.
+    /// It was in order, and its payload goes to this address.
     Accepted { address: u64, completed: Option<Completed> },
     /// Discarded, or answered again: a packet before it is missing, or it was received before.
     Unexpected,
@@ -79,7 +80,7 @@ enum Refusal {
 /// What accepting a request does.
 struct Step {
     address: u64,
-    /// The message that is under way after it.
+    /// The message under way afterwards.
     inbound: Option<Inbound>,
     takes_receive: bool,
     completed: Option<Completed>,
@@ -93,14 +94,14 @@ pub(super) struct ReceiveQueue {
     posted: VecDeque<ReceiveRequest>,
     inbound: Option<Inbound>,
     replies: VecDeque<Reply>,
-    /// READs among the replies that are answered for the first time, and those that are answered again.
+    /// READs among the replies that are answered for the first time, and READs that are answered again.
     reads: u32,
     reads_again: u32,
     /// Messages completed, modulo 2^24.
     msn: u32,
-    /// A packet since the last ACK or NAK carried a CE mark.
+    /// Whether a packet since the last ACK or NAK carried a CE mark.
     pub is_marked: bool,
-    /// When the NAK of the gap that is open joins the replies; none: it did, or there is no gap.
+    /// When the NAK of the open gap joins the replies. None: it has joined them, or there is no gap.
     nak_due: Option<Time>,
 }
 
@@ -119,12 +120,12 @@ impl ReceiveQueue {
         }
     }
 
-    /// When the NAK of a gap is due that the responder's slow path holds.
+    /// When the NAK of a gap is due, if the responder's slow path holds one.
     pub fn nak_due(&self) -> Option<Time> {
         self.nak_due
     }
 
-    /// It may be due.
+    /// The NAK of a gap may be due.
     pub fn on_timeout(&mut self, now: Time) {
         if self.nak_due.is_some_and(|at| at <= now) {
             self.nak_due = None;
@@ -136,7 +137,7 @@ impl ReceiveQueue {
         self.posted.push_back(request);
     }
 
-    /// Takes the next receive of a queue pair in error; that of a message under way comes first.
+    /// Takes the next receive of a queue pair in error. That of a message under way comes first.
     pub fn pop_flushed(&mut self) -> Option<ReceiveRequest> {
         if let Some(Inbound::Send { receive, .. }) = self.inbound.take() {
             return Some(receive);
@@ -144,7 +145,7 @@ impl ReceiveQueue {
         self.posted.pop_front()
     }
 
-    /// A request came with so much payload.
+    /// Handles a request with this many bytes of payload.
     pub fn on_request(
         &mut self,
         c: &Connection,
@@ -190,7 +191,7 @@ impl ReceiveQueue {
         Outcome::Accepted { address: step.address, completed: step.completed }
     }
 
-    /// A request that is not the one expected.
+    /// Handles a request that is not the one expected.
     fn on_unexpected(
         &mut self,
         c: &Connection,
@@ -216,8 +217,8 @@ impl ReceiveQueue {
         }
     }
 
-    /// A READ, or the rest of one, is asked for again: its responses were lost, or the request came twice (IBTA 9.7.4.5). Where
-    /// too many wait already it is passed over, and will be asked for once more.
+    /// A READ, or the rest of one, is asked for again: its responses were lost, or the request came twice
+    /// (IBTA 9.7.4.5). If too many wait already, this one is ignored, and the requester will ask once more.
     fn read_again(&mut self, c: &Connection, regions: &Regions, psn: u32, reth: &Reth) {
         let Some(sequence) = self.half.responder.sequence_of(psn) else { return };
         let end_asked = sequence + packets_of(c, reth.dma_len);
@@ -247,7 +248,7 @@ impl ReceiveQueue {
         self.reads += !is_again as u32;
         self.reads_again += is_again as u32;
         let reply = Reply::Read { next, end, address, rest, is_first: true, is_again, msn: self.msn };
-        // One that is answered again goes before what is later: its requester takes nothing else.
+        // A READ that is answered again goes before later replies: its requester accepts nothing else.
         let place = self.replies.iter().position(|waiting| waiting.key() >= reply.key());
         self.replies.insert(place.unwrap_or(self.replies.len()), reply);
     }
@@ -258,8 +259,8 @@ impl ReceiveQueue {
         }
     }
 
-    /// An ACK or NAK joins the replies. It includes what one says that waits right before it, unless that is a NAK and
-    /// nothing came since: then that one says it all.
+    /// Adds an ACK or NAK to the replies, merged with one that waits right before it. An ACK adds nothing to
+    /// a NAK after which nothing came: that NAK says it all.
     fn acknowledge(&mut self, sequence: u64, syndrome: Syndrome) {
         let is_marked = std::mem::take(&mut self.is_marked);
         let aeth = Aeth { syndrome, msn: self.msn };
@@ -275,7 +276,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// Whether the request that is expected may be carried out, and what that does.
+    /// Whether the expected request may be carried out, and what that does.
     fn check(
         &self,
         c: &Connection,

@@ -1,10 +1,12 @@
-//! One run on several cores: each has a part of the network, and acts on its nodes in the windows in which nodes take turns.
+//! One run on several cores: each core has a part of the network, and acts on its nodes in the windows in
+//! which nodes take turns.
 //!
-//! What crosses from one part to another in a window arrives after it. So a window is: all act on their own nodes, all post
-//! what crossed, all meet at a barrier, all fetch. Then all know when the next one begins, and each by itself comes to the
-//! same end of it. Every part has the whole world, and only its own nodes' state counts: no part ever waits for another's
-//! memory, and nothing is shared but the mail. Order at a node follows from what happens there, so results are those of one
-//! core, to the byte, whatever the cut.
+//! What crosses from one part to another in a window arrives after that window. So in each window, all parts
+//! act on their own nodes, post what has crossed, meet at a barrier, and fetch. Then every part knows when
+//! the next window begins, and each works out the same end of it. Every part has the whole world, but only
+//! the state of its own nodes counts: no part ever waits for another's memory, and nothing is shared but the
+//! mail. The order of events at a node follows from what happens there, so results are those of one core, to
+//! the byte, wherever the network is cut.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -37,9 +39,9 @@ struct Part<'a> {
     recorder: &'a mut Recorder,
     windows: &'a mut Windows,
     events: &'a mut u64,
-    /// What crossed to each part.
+    /// What has crossed to each part.
     mail: Vec<Mail>,
-    /// Whether it has a bin to close.
+    /// Whether the part has a bin to close.
     sampling: bool,
 }
 
@@ -50,7 +52,7 @@ enum Stop {
     Paused,
     /// The end of the run.
     Finished,
-    /// The last queue pair may end next: that is looked at in order of time.
+    /// The last queue pair may end next: from here on, events run in order of time.
     Ending,
     /// There may be a deadlock across parts.
     Stuck,
@@ -60,9 +62,9 @@ enum Stop {
 #[derive(Default)]
 #[repr(align(128))]
 struct Told {
-    /// When something happens next at its nodes, or to what it posted.
+    /// When something next happens at the part's nodes, or to what it posted.
     next: AtomicU64,
-    /// Until when it knows of a queue pair that goes on.
+    /// Until when the part knows of a queue pair that goes on.
     lasts: AtomicU64,
     events: AtomicU64,
 }
@@ -73,17 +75,18 @@ struct Shared<'a> {
     plan: &'a Plan,
     parts: usize,
     last_event: u64,
-    /// By window, odd or even, and part: the next one is told while the last one may still be read.
+    /// By odd or even window, and by part: the next value is written while the last may still be read.
     told: [Vec<Told>; 2],
-    /// By window, likewise; to and from each part.
+    /// By odd or even window, and by receiving and sending part.
     mail: [Vec<Mutex<Mail>>; 2],
     /// Whether there may be a deadlock.
     stuck: AtomicBool,
 }
 
 impl Simulation {
-    /// Has the run on so many cores: before it begins, and after [`Self::capture`]. None: as many as there are, where that is
-    /// worth it. Gives how many it takes, and why not more. Results are the same.
+    /// Runs on this many cores; call before the run begins, and after [`Self::capture`]. None: all cores that
+    /// there are, if that is worth it. Returns how many cores it takes, and why not more. Results are the
+    /// same.
     pub fn use_threads(&mut self, wanted: Option<usize>) -> (usize, Option<String>) {
         match self.cut(wanted) {
             Ok(threads) => (threads, None),
@@ -142,7 +145,7 @@ impl Simulation {
         Ok(threads)
     }
 
-    /// Whether it runs on several cores.
+    /// Whether the run is on several cores.
     pub(super) fn is_cut(&self) -> bool {
         !self.others.0.is_empty()
     }
@@ -193,7 +196,7 @@ impl Simulation {
         }
     }
 
-    /// Whether there is a deadlock across parts, which have stopped to look.
+    /// Whether there is a deadlock across parts. They have stopped for this.
     fn is_deadlocked(&mut self) -> bool {
         let World { deadlocks, fabric, .. } = &mut self.world;
         let fabrics: Vec<&Fabric> =
@@ -245,7 +248,7 @@ impl Simulation {
         self.world.fabric.absorb(&mut other.world.fabric);
     }
 
-    /// Of all parts together.
+    /// Packet hops and events of all parts together.
     pub(super) fn in_parts(&self) -> (u64, u64) {
         let add = |(hops, events), other: &Other| (hops + other.world.packet_hops(), events + other.events);
         self.others.0.iter().fold((self.world.packet_hops(), self.events), add)
@@ -304,7 +307,7 @@ impl Part<'_> {
         Stop::Paused
     }
 
-    /// What crosses is on its way: when the first of it arrives.
+    /// Posts what has crossed. Returns when the first of it arrives.
     fn post(&mut self, own: usize, shared: &Shared, odd: usize) -> Time {
         let first = self.world.fabric.send_mail(&mut self.mail);
         if self.sampling {
@@ -340,7 +343,7 @@ mod tests {
 
     const US: u64 = 1_000_000;
 
-    /// Two hosts on each of three switches, with links between these and to a fourth.
+    /// Two hosts on each of three switches, with links between these switches and to a fourth.
     fn switches(writers: &[(usize, usize, u32)], loss: f64, seed: u64) -> Plan {
         let mut plan = two_switches(writers, loss, seed);
         let name = |switch: usize| format!("sw{switch}");
@@ -364,7 +367,7 @@ mod tests {
         assert_eq!(recorded(&plan, 3, 1000), (expected, 3));
     }
 
-    /// What is recorded of a plan, and how many cores had it.
+    /// What is recorded of a plan, and how many cores ran it.
     fn recorded(plan: &Plan, threads: usize, step: u64) -> (String, usize) {
         let mut simulation = Simulation::new(plan.clone()).expect("the plan is possible");
         let (had, _) = simulation.use_threads(Some(threads));
@@ -372,8 +375,8 @@ mod tests {
         (text(&simulation.finish()), had)
     }
 
-    /// A slow receiver has everybody wait for long, and longer than a look for deadlocks bears; there is none, and all cores
-    /// go on.
+    /// A slow receiver makes everybody wait for longer than a look for deadlocks allows. There is no
+    /// deadlock, and all cores go on.
     #[test]
     fn a_look_that_finds_no_deadlock_leaves_it_cut() {
         let mut plan = switches(&[(0, 5, 2), (2, 3, 2), (4, 1, 1)], 0.0, 1);
@@ -396,7 +399,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever runs, and wherever it is cut; whether it goes on to its end, or ends with its last queue pair.
+        /// Any run, cut anywhere, whether it goes on to its end or ends with its last queue pair.
         #[test]
         fn cuts_change_nothing(
             writers in prop::collection::vec((0usize..6, 1usize..6, 1u32..5), 0..6),
