@@ -119,8 +119,8 @@ def graph(data: bytes) -> bool:
     except ListError as error:
         return clean(str(error))
     assert found
-    assert all(0 <= one.rank < 4 for one in found)
-    assert all(0 <= before < len(found) for one in found for before in one.after)
+    assert all(0 <= rank < 4 for rank, _, _ in found)
+    assert all(0 <= before < len(found) for _, _, after in found for before in after)
     return True
 
 

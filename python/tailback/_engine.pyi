@@ -21,9 +21,6 @@ def read_flow_list(data: bytes, is_host: Sequence[bool], zones: Sequence[Sequenc
 def rows_as_json(packed: bytes, between: str) -> str:
     """Rows as JSON has them, with a text between two."""
 
-__version__: str
-"""That of the package."""
-
 def circle(columns: tuple[bytes, ...], ranks: int) -> list[int] | None:
     """Places of operations that wait for each other in a circle, of columns as
     `tailback.workload.operations.Columns`; None: there are none.

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
-from tailback._engine import __version__ as __version__  # to read the metadata of the package takes longer
+try:
+    __version__ = metadata.version("tailback")
+except metadata.PackageNotFoundError:
+    __version__ = "unknown"
+    """Run from a source tree."""
 
 
 @cache
