@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
@@ -102,6 +103,24 @@ def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(table, tmp_path / "ping.parquet")
     second = tailback.run(write(tmp_path, scenario(job("ping.parquet"), hosts=2)))
     assert second.meta["jobs"] == first.meta["jobs"]
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        (pa.array([b"\xff"]).view(pa.string()), "found bytes that are not UTF-8, expected text"),
+        (pa.array([2**40]).cast(pa.timestamp("s")), "not readable: "),
+    ],
+)
+def test_values_of_parquet_that_are_no_text_are_one_line(
+    tmp_path: Path, values: pa.Array, problem: str
+) -> None:
+    table = pa.table({"rank": pa.array([0]), "what": values})
+    pyarrow.parquet.write_table(table, tmp_path / "ping.parquet")
+    with pytest.raises(ScenarioError) as refused:
+        load(write(tmp_path, scenario(job("ping.parquet"), hosts=2)))
+    assert f"ping.parquet: {problem}" in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 ROWS = "rank,what,bytes,to,after\n"

@@ -67,7 +67,7 @@ def _labels(name: str, content: bytes) -> tuple[dict[str, int] | None, int]:
     for block in _blocks(name, content):
         named = "operation" in block.schema.names
         if named:
-            for number, text in enumerate(_texts(block, "operation"), count):
+            for number, text in enumerate(_texts(name, block, "operation"), count):
                 if place.setdefault(text or str(number), number) != number:
                     refuse(name, number + 2, f"operation: found {found(text or str(number))} a second time")
         count += block.num_rows
@@ -85,21 +85,17 @@ def _numbered(label: str, count: int) -> int | None:
 def _rows(name: str, content: bytes) -> Iterator[tuple[str, ...]]:
     """The texts of each row, by `COLUMNS`."""
     for block in _blocks(name, content):
-        yield from zip(*(_texts(block, column) for column in COLUMNS), strict=False)
+        yield from zip(*(_texts(name, block, column) for column in COLUMNS), strict=False)
 
 
-def _texts(block: pa.RecordBatch, column: str) -> Iterable[str]:
+def _texts(name: str, block: pa.RecordBatch, column: str) -> Iterable[str]:
     if column not in block.schema.names:
         return repeat("", block.num_rows)
     try:
         values = block.column(column).to_pylist()
-    except UnicodeDecodeError:
-        raise _NotTextError from None
+    except (ValueError, OverflowError) as error:  # such as a date after the year 9999
+        raise _unreadable(name, error) from None
     return ["" if value is None else str(value).strip() for value in values]
-
-
-class _NotTextError(ValueError):
-    pass
 
 
 def _blocks(name: str, content: bytes) -> Iterator[pa.RecordBatch]:
@@ -110,10 +106,14 @@ def _blocks(name: str, content: bytes) -> Iterator[pa.RecordBatch]:
         yield from _read(name, content)
     except ListError:
         raise
-    except (UnicodeDecodeError, _NotTextError):
-        raise ListError(f"{name}: found bytes that are not UTF-8, expected text") from None
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise ListError(f"{name}: not readable: {one_line(' '.join(str(error).split()))[:200]}") from None
+        raise _unreadable(name, error) from None
+
+
+def _unreadable(name: str, error: Exception) -> ListError:
+    if isinstance(error, UnicodeDecodeError):
+        return ListError(f"{name}: found bytes that are not UTF-8, expected text")
+    return ListError(f"{name}: not readable: {one_line(' '.join(str(error).split()))[:200]}")
 
 
 def _read(name: str, content: bytes) -> Iterator[pa.RecordBatch]:
