@@ -43,16 +43,8 @@ fn skipped_by(plan: &Plan, step: u64) -> u64 {
     skipped
 }
 
-/// Pairs of hosts, each of which has links of its own, at a rate that their controllers hold.
 fn pairs(count: usize, rate_mbps: u32) -> Plan {
-    let mut plan = star(2 * count);
-    plan.run.clock_ppm = 100.0;
-    let paced = DcqcnParameters { rpg_max_rate: rate_mbps, release_at_max_rate: false, ..connectx() };
-    plan.nics[0].congestion = vec![CongestionPlan::Dcqcn(paced)];
-    plan.writers = (0..count).map(|src| writer(src, count + src, 1)).collect();
-    plan.writers.iter_mut().for_each(|writer| (writer.message, writer.depth) = (Bytes(100_000), 4));
-    plan.run.duration = Time(100 * MS);
-    plan
+    paced_pairs(count, 1, rate_mbps, Time(100 * MS))
 }
 
 #[test]

@@ -4,7 +4,6 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
-use tailback_proto::congestion::dcqcn::DcqcnParameters;
 use tailback_proto::units::{Bytes, Time};
 use tailback_sim::plan::{CongestionPlan, Plan, Skip, WriterPlan};
 use tailback_sim::record::Recording;
@@ -34,16 +33,8 @@ fn series<'a>(recording: &'a Recording, entity: &str, metric: &str) -> &'a [f64]
     found.unwrap_or_else(|| panic!("there is no {metric} of {entity}")).2
 }
 
-/// Pairs of hosts, each of which has links of its own, at a rate that their controllers hold.
 fn pairs(count: usize, rate_mbps: u32) -> Plan {
-    let mut plan = star(2 * count);
-    plan.run.clock_ppm = 100.0;
-    let paced = DcqcnParameters { rpg_max_rate: rate_mbps, release_at_max_rate: false, ..connectx() };
-    plan.nics[0].congestion = vec![CongestionPlan::Dcqcn(paced)];
-    plan.writers = (0..count).map(|src| writer(src, count + src, 2)).collect();
-    plan.writers.iter_mut().for_each(|writer| (writer.message, writer.depth) = (Bytes(100_000), 4));
-    plan.run.duration = Time(200 * MS);
-    plan
+    paced_pairs(count, 2, rate_mbps, Time(200 * MS))
 }
 
 fn close(found: f64, expected: f64, error: f64) -> bool {

@@ -16,7 +16,7 @@ use tailback_proto::units::Time;
 use tailback_proto::wire::{icrc, MacAddress, Pfc};
 
 use crate::captures::{HEADER, RXE};
-use crate::live::{plan, Forged};
+use crate::live::{exchange, plan, Forged};
 
 /// What memory may grow by after the first tenth, when queues and tables are as full as they get.
 const MOST_GROWTH_BYTES: u64 = 32 << 20;
@@ -163,22 +163,7 @@ fn endpoint() {
     let mut hosts = [0, 1].map(|number| Host::new(&plan, number, &[]).expect("it is a host"));
     let mut switch = Switch::new(&plan.switches[0], 1, 0);
     send("end points and a switch", |number, frame| {
-        let now = Time::from_us(4 * number);
-        for (port, host) in hosts.iter_mut().enumerate() {
-            host.on_frame(now, &frame);
-            switch.on_frame(now, port, &frame);
-            host.advance(now);
-            switch.advance(now);
-            while let Some(sending) = host.next_output(now) {
-                switch.on_frame(now, port, &sending.frame);
-                host.give_back(sending.frame);
-            }
-            while let Some(sending) = switch.next_output(now, port) {
-                host.on_frame(now, &sending.frame);
-                switch.give_back(sending.frame);
-            }
-        }
-        assert!(switch.free_bytes() <= 20_000);
+        exchange(Time::from_us(4 * number), &frame, &mut hosts, &mut switch);
     });
 }
 

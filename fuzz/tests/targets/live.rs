@@ -160,6 +160,26 @@ impl Forged {
     }
 }
 
+/// A frame comes to both hosts and to both ports of the switch between them, and they send each other what they have to.
+pub(crate) fn exchange(now: Time, frame: &[u8], hosts: &mut [Host; 2], switch: &mut Switch) {
+    for (port, host) in hosts.iter_mut().enumerate() {
+        host.on_frame(now, frame);
+        switch.on_frame(now, port, frame);
+        host.advance(now);
+        switch.advance(now);
+        while let Some(sending) = host.next_output(now) {
+            switch.on_frame(now, port, &sending.frame);
+            host.give_back(sending.frame);
+        }
+        while let Some(sending) = switch.next_output(now, port) {
+            host.on_frame(now, &sending.frame);
+            switch.give_back(sending.frame);
+        }
+        assert!(host.next_timeout().is_none_or(|at| at > Time::ZERO));
+    }
+    assert!(switch.free_bytes() <= 20_000);
+}
+
 /// What comes to a host or a switch, whoever made it, makes neither panic nor spin; a switch's books stay even.
 #[test]
 fn host_and_switch() {
@@ -188,22 +208,7 @@ fn host_and_switch() {
                 }
                 Input::Own => Vec::new(),
             };
-            for (port, host) in hosts.iter_mut().enumerate() {
-                host.on_frame(now, &frame);
-                switch.on_frame(now, port, &frame);
-                host.advance(now);
-                switch.advance(now);
-                while let Some(sending) = host.next_output(now) {
-                    switch.on_frame(now, port, &sending.frame);
-                    host.give_back(sending.frame);
-                }
-                while let Some(sending) = switch.next_output(now, port) {
-                    host.on_frame(now, &sending.frame);
-                    switch.give_back(sending.frame);
-                }
-                assert!(host.next_timeout().is_none_or(|at| at > Time::ZERO));
-            }
-            assert!(switch.free_bytes() <= 20_000);
+            exchange(now, &frame, &mut hosts, &mut switch);
         }
     });
 }

@@ -159,3 +159,15 @@ pub fn total(recording: &Recording, counter: &str) -> u64 {
 pub fn failure(link: usize, at: u64, repair: Option<u64>) -> FailurePlan {
     FailurePlan { at: Time(at), repair: repair.map(Time), link }
 }
+
+/// Pairs of hosts, each of which has links of its own, at a rate that their controllers hold.
+pub fn paced_pairs(count: usize, queue_pairs: u32, rate_mbps: u32, duration: Time) -> Plan {
+    let mut plan = star(2 * count);
+    plan.run.clock_ppm = 100.0;
+    let paced = DcqcnParameters { rpg_max_rate: rate_mbps, release_at_max_rate: false, ..connectx() };
+    plan.nics[0].congestion = vec![CongestionPlan::Dcqcn(paced)];
+    plan.writers = (0..count).map(|src| writer(src, count + src, queue_pairs)).collect();
+    plan.writers.iter_mut().for_each(|writer| (writer.message, writer.depth) = (Bytes(100_000), 4));
+    plan.run.duration = duration;
+    plan
+}
