@@ -139,6 +139,7 @@ GOAL_SIZES = "rank 0 {\nl1: send 10b to 1\n}\nrank 1 {\nl1: recv 20b from 0\n}\n
         ("g.csv", ROWS + "0,receive,,,1\n1,receive,,,\n", "g.csv:2: after: found an operation of rank 1"),
         ("g.csv", ROWS + "0,receive,,,1\n0,receive,,,0\n", "g.csv: operations 0, 1 wait for each other"),
         ("g.csv", "rank,kind\n", 'g.csv: found the columns "rank", "kind", expected rank, what'),
+        ("g.csv", "rank,what,rank\n", 'g.csv: found the columns "rank", "what", "rank", expected rank, what'),
         ("g.csv", ROWS, "g.csv: found no operation"),
         ("g.goal", "num_ranks 3\n", "g.goal:1: found 3 ranks, expected 2"),
         ("g.goal", "rank 0 {\nl1: send 5b to 1\n}\n", "found 1 sends and 0 receives from rank 0 to 1"),
@@ -246,3 +247,11 @@ def test_queue_pairs_are_those_of_two_ranks_and_not_of_each_message(tmp_path: Pa
     (tmp_path / "own" / "g.csv").write_text(ROWS + rows)
     checked = load(write(tmp_path / "own", scenario(job("g.csv", queue_pairs="message"), hosts=2)))
     assert queue_pairs_of(checked, 0) == 300
+
+
+def test_computing_for_longer_than_64_bits_of_picoseconds_is_added_up() -> None:
+    made = Making()
+    for _ in range(600):
+        made.add(1, COMPUTE, 36_000 * 10**12)
+    made.add(0, COMPUTE, 1)
+    assert made.made().computed_ps() == 600 * 36_000 * 10**12

@@ -242,7 +242,7 @@ def test_what_a_killed_kernels_point_left_is_taken_back_and_nothing_else(tmp_pat
     done = subprocess.run(["unshare", "-rn", "sh", "-c", script], capture_output=True, text=True, check=False)
     running, taken, *others, bridges = [line for line in done.stdout.splitlines() if line != "Killed"]
     assert "tailback-cp: left alone, as process" in running, done.stderr
-    assert taken == "tailback-cp: removed, and pa and pb as they were"
+    assert taken == "tailback-cp: removed; pa and pb as before"
     before, after = ((tmp_path / name).read_text().splitlines() for name in ("before", "after"))
     # Somebody else's port loses its bridge, and nothing more.
     assert (before[-1], after[-1]) == ("0", "1")

@@ -176,7 +176,7 @@ impl JobRecord {
     }
 }
 
-/// Most collectives of a job whose details are kept.
+/// Most collectives of a job whose details are kept, and most events of a chain.
 pub const MOST_RECORDED: usize = 10_000;
 
 /// Most spans of a job that are kept.

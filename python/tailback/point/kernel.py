@@ -27,20 +27,20 @@ from tailback.point.settings import PointSettings
 from tailback.scenario import Problem, ScenarioError
 
 BRIDGE = "tailback-cp"
-STEP_S = 0.2
+STEP_PS = 200_000_000_000
 """Time between two looks at the counters."""
 AVERAGE_PACKET_BYTES = 1000
 """RED's `avpkt`, as in the example of tc-red(8)."""
 BURST_BYTES = 20_000
 """What the rate lets through at once: an assumption. Two packets of 9 KB, so that each MTU passes."""
 _HERE = LabHost(at=LOCAL, model=None)
-_WHERE = "tailback point --kernel"
 
 _OF_RED = {"min": "ecn.k_min", "max": "ecn.k_max", "probability": "ecn.p_max", "limit": "buffer"}
 """RED's words for what is set."""
 
-MARK = "tailback point --kernel"
-_MADE = re.compile(rf"{MARK}, process (\d+) begun (\d+)((?:; \S+ mtu \d+ (?:up|down))*)")
+_NAME = "tailback point --kernel"
+"""What problems are told of, and what the alias of a bridge begins with."""
+_MADE = re.compile(rf"{_NAME}, process (\d+) begun (\d+)((?:; \S+ mtu \d+ (?:up|down))*)")
 _PORT = re.compile(r"; (\S+) mtu (\d+) (up|down)")
 """The alias of a bridge that this has made, and a port in it."""
 
@@ -63,18 +63,19 @@ def run(
     with signals.noted() as seen, _set_up(namespace, names, settings):
         counts, begin = _Counts(), time.monotonic()
         end = float("inf") if duration_ps is None else begin + duration_ps / 1e12
-        told: Told = {"interfaces": [first, second], "happened": [], "bin_ps": int(1e12 * STEP_S)}
+        told: Told = {"interfaces": [first, second], "happened": [], "bin_ps": STEP_PS}
         told |= {"ended_by": None, "bins": counts.bins}
         over = False
         while not over:
-            time.sleep(min(STEP_S, max(0.0, end - time.monotonic())))
+            until = min(end, begin + (counts.looks() + 1) * STEP_PS / 1e12)
+            time.sleep(max(0.0, until - time.monotonic()))
+            elapsed_ps = int(1e12 * (time.monotonic() - begin))
             over = bool(seen) or time.monotonic() >= end
             try:
                 for number, name in enumerate(names[::-1]):  # what goes from A to B waits at B
-                    counts.look(number, _counters(namespace, name))
+                    counts.look(number, _counters(namespace, name), elapsed_ps)
             except Unread as error:
                 told["ended_by"], over = str(error), True
-            elapsed_ps = int(1e12 * (time.monotonic() - begin))
             told = {**told, "elapsed_ps": elapsed_ps, **counts.told()}
             if show is not None:
                 show(told)
@@ -89,8 +90,12 @@ class _Counts:
         self._directions = [dict.fromkeys(("tx_frames", "tx_bytes", "marked"), 0) for _ in range(2)]
         self._queued, self._most = [0, 0], [0, 0]
 
-    def look(self, number: int, found: QdiscCounters) -> None:
-        """Takes what a direction's discipline has counted."""
+    def looks(self) -> int:
+        """How many there were in both directions."""
+        return len(self.bins[1])
+
+    def look(self, number: int, found: QdiscCounters, elapsed_ps: int) -> None:
+        """Takes what a direction's discipline has counted in the time since the begin."""
         counted, before = found.counters, self._directions[number]
         dropped = {f"dropped_{name}": counted.get(f"red_{name}", 0) for name in ("early", "pdrop", "other")}
         now = {
@@ -102,10 +107,11 @@ class _Counts:
         since = {key: value - before.get(key, 0) for key, value in now.items()}
         self._directions[number], self._queued[number] = now, found.backlog_bytes
         self._most[number] = max(self._most[number], found.backlog_bytes)
+        length_ps = min(STEP_PS, max(elapsed_ps - len(self.bins[number]) * STEP_PS, 1))
         row = {
             "dropped": sum(since[key] for key in dropped),
             "most_queued_bytes": found.backlog_bytes,
-            "queued_byte_ps": found.backlog_bytes * int(1e12 * STEP_S),
+            "queued_byte_ps": found.backlog_bytes * length_ps,
         }
         self.bins[number].append({"tx_bytes": since["tx_bytes"], "marked": since["marked"], **row})
 
@@ -127,7 +133,7 @@ def _place(first: str, second: str) -> tuple[str, list[str]]:
 
 
 def _refused(text: str) -> ScenarioError:
-    return ScenarioError([Problem(_WHERE, (), text)])
+    return ScenarioError([Problem(_NAME, (), text)])
 
 
 def _ask(namespace: str, line: str) -> tuple[int, str, str]:
@@ -180,7 +186,7 @@ def _steps(namespace: str, names: list[str], settings: PointSettings) -> list[St
     made, *rest = bridge_steps(bridge)
     begun = _begun(os.getpid())
     was = [f"{name} mtu {port['mtu']} {_state(port)}" for name, port in zip(names, ports_were, strict=True)]
-    alias = "; ".join([f"{MARK}, process {os.getpid()} begun {begun}", *was])
+    alias = "; ".join([f"{_NAME}, process {os.getpid()} begun {begun}", *was])
     return [made, Step("here", "whose it is", f"ip link set {BRIDGE} alias '{alias}'"), *rest]
 
 
@@ -221,12 +227,13 @@ def _cleaned(namespace: str) -> Iterator[str]:
         return
     made = _MADE.fullmatch(bridge.get("ifalias", ""))
     if made is None or bridge["linkinfo"]["info_kind"] != "bridge":
-        yield f"{name}: left alone, as its alias does not say that it was made by {MARK}"
+        yield f"{name}: left alone, as its alias does not say that it was made by {_NAME}"
         return
     process, begun, ports = int(made[1]), int(made[2]), _PORT.findall(made[3])
     if _begun(process) == begun:
         yield f"{name}: left alone, as process {process}, which made it, still runs"
         return
+    back = []
     for port, mtu, state in ports:
         status, out, _ = _ask(namespace, f"ip -j link show dev {port}")
         if status or json.loads(out)[0].get("master") != BRIDGE:
@@ -235,9 +242,10 @@ def _cleaned(namespace: str) -> Iterator[str]:
         if [one["kind"] for one in json.loads(out or "[]")[:1]] == ["tbf"]:
             _ask(namespace, f"tc qdisc del dev {port} root")
         _ask(namespace, f"ip link set {port} nomaster mtu {mtu} {state}")
+        back.append(port)
     status, _, said = _ask(namespace, f"ip link del {BRIDGE}")
-    kept = " and ".join(port for port, _, _ in ports)
-    yield f"{name}: {last_line(said)}" if status else f"{name}: removed, and {kept} as they were"
+    of_ports = f"{' and '.join(back)} as before" if back else "no port was in it any more"
+    yield f"{name}: {last_line(said)}" if status else f"{name}: removed; {of_ports}"
 
 
 @contextmanager

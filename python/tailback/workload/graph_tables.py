@@ -136,9 +136,11 @@ def _read(name: str, content: bytes) -> Iterator[pa.RecordBatch]:
 
 def _check_columns(name: str, columns: list[str]) -> None:
     unknown = sorted(set(columns) - set(COLUMNS))
-    if unknown or not {"rank", "what"} <= set(columns):
+    if unknown or len(set(columns)) < len(columns) or not {"rank", "what"} <= set(columns):
         given = ", ".join(found(column) for column in columns[:20])
-        text = f"found the columns {given}, expected rank, what and, if wanted, {', '.join(COLUMNS)}"
+        text = (
+            f"found the columns {given}, expected rank, what and, if wanted, {', '.join(COLUMNS)}, each once"
+        )
         raise ListError(f"{name}: {text}")
 
 

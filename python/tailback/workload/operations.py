@@ -32,7 +32,7 @@ class Columns(NamedTuple):
 
 
 class Operations(Sequence[list[Any]]):
-    """A list of `[rank, what, after]` to whoever reads it; 26 bytes each, and 4 for each one waits for."""
+    """A list of `[rank, what, after]` to its readers; 25 bytes each, and 4 for each one it waits for."""
 
     def __init__(self, columns: Columns) -> None:
         """From columns that fit each other."""
@@ -55,9 +55,13 @@ class Operations(Sequence[list[Any]]):
     def computed_ps(self) -> int:
         """How long the rank computes that computes longest."""
         computes = self.column("kind") == COMPUTE
-        of_rank = np.zeros(int(self.column("rank").max(initial=0)) + 1, dtype=np.uint64)
-        np.add.at(of_rank, self.column("rank")[computes], self.column("value")[computes])
-        return int(of_rank.max())
+        ranks, values = self.column("rank")[computes], self.column("value")[computes]
+        # By halves of 32 bits: 513 of the longest are more than 64 bits hold.
+        halves = np.zeros((2, int(ranks.max(initial=0)) + 1), dtype=np.uint64)
+        for half, part in zip(halves, (values >> np.uint64(32), values & np.uint64(2**32 - 1)), strict=True):
+            np.add.at(half, ranks, part)
+        highs, lows = halves.tolist()
+        return max(int(high << 32) + int(low) for high, low in zip(highs, lows, strict=True))
 
     def queue_pairs(self, of_messages: bool) -> int:
         """How many queue pairs they have, one a message or one for two ranks, a channel and a size."""

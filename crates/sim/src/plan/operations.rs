@@ -1,4 +1,4 @@
-//! Many operations in columns: some 40 bytes each, and 4 for each one that another waits for.
+//! Many operations in columns: some 32 bytes each, and 4 for each one that it waits for.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

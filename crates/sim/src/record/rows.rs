@@ -1,4 +1,4 @@
-//! FlowRows of the flow table while a run goes on: they come in any order, and leave in that of their numbers. A run may have ten
+//! Rows of the flow table while a run goes on: they come in any order, and leave in that of their numbers. A run may have ten
 //! million of them, so they are packed in blocks, and blocks leave memory for a file where there is a folder for one.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::store::{Place, Store};
 /// Blocks that wait for all of their rows; an older one is packed without those that are late.
 const MOST_OPEN: usize = 4;
 
-/// FlowRows so far.
+/// Rows so far.
 #[derive(Debug, Default)]
 pub(crate) struct FlowRows {
     /// By number of the block: its rows so far, and how many these are.
@@ -26,7 +26,7 @@ pub(crate) struct FlowRows {
 pub struct FlowBlocks {
     /// By number.
     packed: BTreeMap<u32, Packed>,
-    /// FlowRows that came after their block was packed, by number.
+    /// Rows that came after their block was packed, by number.
     late: BTreeMap<u32, Flow>,
     store: Option<Store>,
     failed: Option<io::Error>,

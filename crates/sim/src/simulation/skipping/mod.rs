@@ -77,14 +77,15 @@ impl Simulation {
         if self.plan.run.skip == Skip::Never {
             return Ok(());
         }
+        if self.external {
+            return Err(self.plan.not_skipped("controllers of its own"));
+        }
         if self.plan.run.skip == Skip::Exact {
             return self.begin_exact();
         }
-        let refused = self.external.then_some("controllers of its own");
         let telemetry = self.world.nics.send_qps.iter().any(|s| s.half.uses.telemetry);
-        let refused = refused.or(telemetry.then_some("a controller that reads the counters of switches"));
-        if let Some(what) = refused {
-            return Err(self.plan.not_skipped(what));
+        if telemetry {
+            return Err(self.plan.not_skipped("a controller that reads the counters of switches"));
         }
         let of_plan = of_plan(&self.world);
         let qps = self.world.nics.send_qps.len();
