@@ -58,6 +58,9 @@ def test_alike_rows_are_those_of_group_by() -> None:
     draws = np.random.default_rng(1)
     columns = {
         "src": pa.array([f"h{at}" for at in draws.integers(0, 5, 200)]).dictionary_encode(),
+        "to": pa.array(
+            [None if at > 2 else f"h{at}" for at in draws.integers(0, 4, 200)]
+        ).dictionary_encode(),
         "bytes": pa.array([None if at == 3 else int(at) for at in draws.integers(0, 6, 200)]),
         "protocol": pa.array([["roce", "tcp"][at] for at in draws.integers(0, 2, 200)]),
     }

@@ -22,8 +22,11 @@ def alike(table: pa.Table, keys: Sequence[str]) -> tuple[list[dict[str, Any]], N
     for key in keys:
         column = table.column(key).combine_chunks()
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode("encode")
-        values[key] = encoded.dictionary.to_pylist()
-        number = number * len(values[key]) + encoded.indices.to_numpy(zero_copy_only=False)
+        values[key], places = encoded.dictionary.to_pylist(), encoded.indices
+        if places.null_count:  # a dictionary keeps its nulls among the places
+            values[key].append(None)
+            places = places.fill_null(len(values[key]) - 1)
+        number = number * len(values[key]) + places.to_numpy(zero_copy_only=False)
     # `pa.array` would load masked arrays to ask whether this is one.
     coded = pa.Array.from_buffers(pa.int64(), len(number), [None, pa.py_buffer(number)])
     found = coded.dictionary_encode()

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailback.recorded.alike import alike
 from tailback.recorded.bins import PS_PER_S, Array, Bins, changes
 from tailback.text import natural
 
@@ -108,11 +109,13 @@ class SignalLog:
     @cached_property
     def _counts(self) -> dict[tuple[str, str | None, str | None], int]:
         """By signal and both nodes: those of all ports of a large fabric are asked for one by one."""
-        names = ["signal", "from", "to"]
-        grouped = self._table.group_by(names, use_threads=False).aggregate([("count", "sum")])
-        plain = (grouped.column(name).to_pylist() for name in names)
-        counts = grouped.column("count_sum").to_pylist()
-        return {key: count or 0 for key, count in zip(zip(*plain, strict=True), counts, strict=True)}
+        keys, place = alike(self._table, ["signal", "from", "to"])
+        counts = np.zeros(len(keys), dtype=np.int64)
+        np.add.at(counts, place, self._table.column("count").fill_null(0).to_numpy())
+        return {
+            (key["signal"], key["from"], key["to"]): count
+            for key, count in zip(keys, counts.tolist(), strict=True)
+        }
 
     def lasted_s(self, signal: str) -> float:
         """How long queues had a signal in the whole run, all added up."""
