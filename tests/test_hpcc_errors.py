@@ -70,7 +70,7 @@ from hpcc_files import CONFIG, FLOW, TOPOLOGY, refusal, without, write
         ({"flow": FLOW.replace("2.000000577", "inf")}, "flow.txt:3: token 'inf': expected the start in seconds, a number from 0 to 9223372036.85478"),
         ({"flow": FLOW.replace("2.000000577", "1e999")}, "flow.txt:3: token '1e999': expected the start in seconds, a number from 0 to 9223372036.85478"),
         ({"flow": FLOW.replace("10000", "9" * 6000)}, "flow.txt:2: token '" + "9" * 57 + "...': expected bytes to send, a whole number from 1 to 4294967295"),
-        ({"topology": TOPOLOGY.replace("3 1 2", "3 1 1")}, "flow.txt:2: token '1': expected a host that host 0 has a path to"),
+        ({"topology": TOPOLOGY.replace("3 1 2", "3 1 1")}, "flow.txt:2: token '1': expected a host that host 0 has a route to"),
         # trace.txt
         ({"trace": "3 0 1"}, "trace.txt:1: token '3': expected the number of traced nodes: 2 tokens follow"),
         ({"trace": "1 x"}, "trace.txt:1: token 'x': expected a node id, a whole number from 0 to 4294967295"),

@@ -38,13 +38,13 @@ class Topology:
     file: str = ""
 
     def connected(self, a: int, b: int) -> bool:
-        """Whether two hosts have a path."""
+        """Whether two hosts have a route."""
         return not set(self.zones[a]).isdisjoint(self.zones[b])
 
     @cached_property
     def zones(self) -> list[list[int]]:
         """Of each node, the connected groups of switches that it touches; a link of two hosts is one, too.
-        Two hosts have a path if they share one: hosts pass nothing on.
+        Two hosts have a route if they share one: hosts pass nothing on.
         """
         root = list(range(self.nodes + len(self.links)))
 

@@ -27,7 +27,7 @@ pub struct Refused {
 pub struct Hosts<'a> {
     /// Whether a node is one.
     pub is_host: &'a [bool],
-    /// Groups of switches that each node is linked to, in order: two hosts have a path if they share one.
+    /// Groups of switches that each node is linked to, in order: two hosts have a route if they share one.
     pub zones: &'a [Vec<u32>],
 }
 
@@ -168,7 +168,7 @@ impl<'a> Tokens<'a> {
         }
         let (src, dst) = (src as u32, dst as u32);
         if !hosts.are_connected(src, dst) {
-            return Err(to.refuse(format!("a host that host {src} has a path to")));
+            return Err(to.refuse(format!("a host that host {src} has a route to")));
         }
         Ok(Flow(src, dst, priority as u32, port as u32, bytes, start))
     }
@@ -223,7 +223,7 @@ mod tests {
         }
         assert_eq!(refused(" \n"), (1, None, "the number of flows".into()));
         assert_eq!(refused("1\n\n0 2 3 100 5 1").1, Some("2".into()));
-        assert_eq!(refused("1\n\n0 3 3 100 5 1").2, "a host that host 0 has a path to");
+        assert_eq!(refused("1\n\n0 3 3 100 5 1").2, "a host that host 0 has a route to");
         assert_eq!(refused("2\n0 1 3 100 5 1\n\n0 1 3 100 5 0.9").0, 4);
         assert_eq!(
             refused("12 0 1 3 100 5 1").2,

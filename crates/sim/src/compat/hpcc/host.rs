@@ -1,7 +1,7 @@
 //! Hosts: flows start, data and ACKs are sent and received.
 
 use super::cc::dcqcn::ReactionPoint;
-use super::cc::Path;
+use super::cc::Start;
 use super::packet::{Kind, Packet, CNP, NONE};
 use super::plan::Flow;
 use super::qp::SendQp;
@@ -68,10 +68,11 @@ impl World {
         }
         let base_rtt = self.base_rtt(flow as usize);
         if let Some(acks) = &mut self.acks {
-            acks.begin(flow, Path { line_rate: qp.line_rate, base_rtt_ns: base_rtt, window: qp.window });
+            acks.begin(flow, Start { line_rate: qp.line_rate, base_rtt_ns: base_rtt, window: qp.window });
         }
-        (qp.data_path, qp.path_ports.0) = self.add_path(port, qp.key(false), qp.dst);
-        (qp.ack_path, qp.path_ports.1) = self.add_path(self.recv[flow as usize].port, qp.key(true), qp.src);
+        (qp.data_route, qp.route_lengths.0) = self.add_route(port, qp.key(false), qp.dst);
+        (qp.ack_route, qp.route_lengths.1) =
+            self.add_route(self.recv[flow as usize].port, qp.key(true), qp.src);
         if let Some(table) = self.qp_tables.get_mut(qp.src as usize) {
             table.insert(qp.table_key(), flow);
         }
@@ -89,9 +90,9 @@ impl World {
     }
 
     /// Follows a flow from a host's port and notes the ports that it leaves the switches by: where, and how many.
-    fn add_path(&mut self, first: u32, key: [u32; 3], host: u32) -> (u32, u32) {
-        let mut path = std::mem::take(&mut self.over.path);
-        path.clear();
+    fn add_route(&mut self, first: u32, key: [u32; 3], host: u32) -> (u32, u32) {
+        let mut route = std::mem::take(&mut self.over.route);
+        route.clear();
         let mut port = first;
         while port != NONE {
             let peer = &self.ports[self.ports[port as usize].peer as usize];
@@ -99,10 +100,10 @@ impl World {
                 break;
             }
             port = self.choose_for(peer.node, key, host);
-            path.push(port);
+            route.push(port);
         }
-        let place = (self.over.place_path(&path, &mut self.paths), path.len() as u32);
-        self.over.path = path;
+        let place = (self.over.place_route(&route, &mut self.route_ports), route.len() as u32);
+        self.over.route = route;
         place
     }
 
@@ -243,7 +244,7 @@ impl World {
             seq: qp.snd_nxt,
             next: NONE,
             ingress: NONE,
-            path: qp.data_path,
+            route: qp.data_route,
             wire: wire as u16,
             payload: payload as u16,
             kind: Kind::Data,
@@ -404,7 +405,7 @@ impl World {
     }
 
     /// The ports that a flow's data leave by, from the sender on; none where there is no way.
-    pub fn path(&mut self, flow: usize) -> Option<Vec<usize>> {
+    pub fn route(&mut self, flow: usize) -> Option<Vec<usize>> {
         let qp = &self.send[flow];
         let (key, dst) = (qp.key(false), qp.dst);
         let mut hops = vec![qp.port as usize];

@@ -2,7 +2,7 @@
 //!
 //! A run may send ten million of them. A message keeps its place while anything may still name it: packets, timers, its port's
 //! round robin. What was sent again may have packets under way for as long as it likes, so such a message keeps its place to
-//! the end; so do all where a link will fail, since paths then change behind packets.
+//! the end; so do all where a link will fail, since routes then change behind packets.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,28 +22,28 @@ pub(super) struct Over {
     places: VecDeque<u32>,
     /// Messages so far; where places are used again, more than there are of these.
     pub messages: u32,
-    /// Places in the paths that are free, by how many ports follow each other there.
-    paths: BTreeMap<u32, Vec<u32>>,
-    /// Room for a path that is being followed.
-    pub path: Vec<u32>,
+    /// Where routes were whose messages are over, by their number of ports.
+    free_routes: BTreeMap<u32, Vec<u32>>,
+    /// Room for a route that is being followed.
+    pub route: Vec<u32>,
     pub rows: FlowRows,
-    /// Queues on the paths of messages that left: order, lane, kind.
+    /// Queues on the routes of messages that left: order, lane, kind.
     pub queues: BTreeSet<(u32, usize, &'static str)>,
     /// Data packets sent, of messages that left.
     pub packets_sent: u64,
 }
 
 impl Over {
-    /// Puts a path where there is room: where it begins.
-    pub fn place_path(&mut self, path: &[u32], paths: &mut Vec<u32>) -> u32 {
-        match self.paths.get_mut(&(path.len() as u32)).and_then(Vec::pop) {
+    /// Puts a route where there is room, and gives the place where it begins.
+    pub fn place_route(&mut self, route: &[u32], routes: &mut Vec<u32>) -> u32 {
+        match self.free_routes.get_mut(&(route.len() as u32)).and_then(Vec::pop) {
             Some(at) => {
-                paths[at as usize..][..path.len()].copy_from_slice(path);
+                routes[at as usize..][..route.len()].copy_from_slice(route);
                 at
             }
             None => {
-                paths.extend_from_slice(path);
-                (paths.len() - path.len()) as u32
+                routes.extend_from_slice(route);
+                (routes.len() - route.len()) as u32
             }
         }
     }
@@ -81,10 +81,10 @@ impl World {
         self.over.rows.put(self.send[flow].number as usize, row);
         let queues = self.queues_of(flow);
         self.over.queues.extend(queues);
-        let &SendQp { data_path, ack_path, path_ports, packets_sent, .. } = &self.send[flow];
+        let &SendQp { data_route, ack_route, route_lengths, packets_sent, .. } = &self.send[flow];
         self.over.packets_sent += packets_sent;
-        for (at, ports) in [(data_path, path_ports.0), (ack_path, path_ports.1)] {
-            self.over.paths.entry(ports).or_default().push(at);
+        for (at, ports) in [(data_route, route_lengths.0), (ack_route, route_lengths.1)] {
+            self.over.free_routes.entry(ports).or_default().push(at);
         }
     }
 
@@ -99,10 +99,10 @@ impl World {
         }
     }
 
-    /// The queues on a message's path: place on it, lane, kind.
+    /// The queues on a message's route: place on it, lane, kind.
     pub fn queues_of(&mut self, flow: usize) -> Vec<(u32, usize, &'static str)> {
         let (priority, started) = (self.send[flow].priority as usize, self.send[flow].started);
-        let Some(hops) = started.then(|| self.path(flow)).flatten() else { return Vec::new() };
+        let Some(hops) = started.then(|| self.route(flow)).flatten() else { return Vec::new() };
         let mut found = Vec::new();
         let mut order = 0;
         for window in (1..hops.len()).rev() {

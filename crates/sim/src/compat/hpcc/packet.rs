@@ -1,7 +1,7 @@
 //! Packets.
 
 use crate::engine::Linked;
-/// No packet, no path, no slot.
+/// No packet, no route, no slot.
 pub(super) use crate::engine::NONE;
 use crate::gauge::Came;
 
@@ -34,8 +34,8 @@ pub(super) struct Packet {
     pub next: u32,
     /// Port at the end of the link that it is on, or that it came by.
     pub ingress: u32,
-    /// Place in the paths of the port that it leaves the next switch by.
-    pub path: u32,
+    /// Place in the routes of the port that it leaves the next switch by.
+    pub route: u32,
     pub wire: u16,
     /// Bytes of payload.
     pub payload: u16,

@@ -34,11 +34,11 @@ pub(super) struct SendQp {
     pub increase_due: u64,
     /// Cancelled entries at that very time, before the one that counts.
     pub increase_stale: u32,
-    /// Where the paths of its data and of its ACKs begin.
-    pub data_path: u32,
-    pub ack_path: u32,
+    /// Where the routes of its data and of its ACKs begin.
+    pub data_route: u32,
+    pub ack_route: u32,
     /// How many ports follow each other there, each way.
-    pub path_ports: (u32, u32),
+    pub route_lengths: (u32, u32),
     /// Entries of the calendar that name it.
     pub timers: u32,
     /// Numbers among the hosts.
@@ -85,9 +85,9 @@ impl SendQp {
             gap_rate: 0,
             increase_due: 0,
             increase_stale: 0,
-            data_path: 0,
-            ack_path: 0,
-            path_ports: (0, 0),
+            data_route: 0,
+            ack_route: 0,
+            route_lengths: (0, 0),
             timers: 0,
             src,
             dst,

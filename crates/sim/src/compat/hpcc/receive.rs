@@ -64,7 +64,7 @@ impl World {
         ack.seq = expected;
         ack.wire = self.ack_bytes as u16;
         ack.payload = 0;
-        ack.path = self.send[flow as usize].ack_path;
+        ack.route = self.send[flow as usize].ack_route;
         ack.flags = if flag { CNP } else { 0 };
         let owner = self.ports[port as usize].owner as usize;
         self.nics[owner].acks.push(&mut self.packets, packet);

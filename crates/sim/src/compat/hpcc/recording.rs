@@ -330,7 +330,7 @@ fn pauses(world: &World) -> Vec<Pause> {
     .collect()
 }
 
-/// Every queue that lies on the path of a flow, receivers first.
+/// Every queue that lies on the route of a flow, receivers first.
 fn queues(world: &mut World) -> Vec<Queue> {
     let mut found = std::mem::take(&mut world.over.queues);
     for flow in 0..world.send.len() {

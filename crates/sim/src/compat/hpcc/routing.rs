@@ -1,6 +1,6 @@
-//! Shortest paths, the hashes that choose among them, and the figures of a pair of hosts that follow from its path.
+//! Shortest routes, the hashes that choose among them, and the figures of a pair of hosts that follow from its route.
 //!
-//! Hosts pass nothing on, so those with the same links to the same switches are reached by the same paths: there is one
+//! Hosts pass nothing on, so those with the same links to the same switches are reached by the same routes: there is one
 //! tree for all of them, over switches only, and none for hosts that nobody asks for. What is held grows with the links
 //! and never with the pairs of hosts.
 
@@ -214,7 +214,7 @@ impl Routes {
         at.filter(|at| at.distance > 0)
     }
 
-    /// Ports of `node` that lead to a host by a shortest path, in the order in which the hash chooses among them.
+    /// Ports of `node` that lead to a host by a shortest route, in the order in which the hash chooses among them.
     pub fn next_ports(&mut self, node: u32, host: u32) -> &[u32] {
         let to = self.hosts[host as usize];
         self.ports.clear();

@@ -16,12 +16,12 @@ impl World {
     #[inline]
     pub fn forward(&mut self, ingress: u32, packet: u32) {
         let arrived = &mut self.packets[packet];
-        let Packet { path, priority, wire, .. } = *arrived;
-        arrived.path = path.wrapping_add(1);
+        let Packet { route, priority, wire, .. } = *arrived;
+        arrived.route = route.wrapping_add(1);
         let came_by = &self.ports[ingress as usize];
         let (shift, headroom, owner) = (came_by.shift, came_by.headroom, came_by.owner as usize);
         let egress = match self.rerouted {
-            false => self.paths[path as usize],
+            false => self.route_ports[route as usize],
             true => self.choose(came_by.node, packet),
         };
         if egress == NONE {
@@ -127,7 +127,7 @@ impl World {
             seq: 0,
             next: NONE,
             ingress: NONE,
-            path: 0,
+            route: 0,
             wire: size as u16,
             payload: 0,
             kind: Kind::Pfc,

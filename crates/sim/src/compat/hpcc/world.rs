@@ -150,11 +150,11 @@ pub(super) struct World {
     /// Largest round trip (ns) and bandwidth-delay product (bytes) of all pairs of hosts, where the plan goes by them.
     pub largest_rtt: u64,
     pub largest_bdp: u64,
-    /// Ports that flows leave switches by, path after path.
-    pub paths: Vec<u32>,
+    /// Ports that flows leave switches by, route after route.
+    pub route_ports: Vec<u32>,
     /// At the end of the run: packets and bytes on their way to a lane.
     pub on_wire: std::collections::HashMap<usize, (u64, u64)>,
-    /// A link has failed: packets under way no longer follow their path.
+    /// A link has failed: packets under way no longer follow their route.
     pub rerouted: bool,
     /// By host: where a link will go down, its queue pairs that are not done.
     pub qp_tables: Vec<HashOrder>,
@@ -247,7 +247,7 @@ impl World {
             pairs,
             largest_rtt,
             largest_bdp,
-            paths: Vec::new(),
+            route_ports: Vec::new(),
             on_wire: Default::default(),
             rerouted: false,
             qp_tables: vec![HashOrder::default(); tables],

@@ -1,7 +1,7 @@
 //! Mode 8, DCTCP with a rate: the share of marked ACKs, once a round trip.
 
 use super::super::plan::Dctcp as Parameters;
-use super::{whole, Ack, Flows, Path};
+use super::{whole, Ack, Flows, Start};
 
 /// A flow's controller.
 #[derive(Clone, Debug)]
@@ -24,8 +24,8 @@ pub(in super::super) struct Flow {
 }
 
 impl Flow {
-    pub fn new(path: Path) -> Self {
-        let line_rate = path.line_rate;
+    pub fn new(start: Start) -> Self {
+        let line_rate = start.line_rate;
         Flow {
             line_rate,
             rate: line_rate,
@@ -95,7 +95,7 @@ mod tests {
         Parameters { ewma_gain: 0.0625, rate_ai_bps: 615_000_000, min_rate_bps: 1_000_000_000 };
 
     fn flow() -> Flow {
-        Flow::new(Path { line_rate: G100, base_rtt_ns: 4160, window: 0 })
+        Flow::new(Start { line_rate: G100, base_rtt_ns: 4160, window: 0 })
     }
 
     fn ack(seq: u32, snd_nxt: u32, marked: bool) -> Ack {

@@ -1,7 +1,7 @@
 //! Mode 3, HPCC: each switch writes its load into data packets, and the ACK brings it to the sender.
 
 use super::super::plan::Hpcc as Parameters;
-use super::{whole, Ack, Carried, Flows, Leaving, Path};
+use super::{whole, Ack, Carried, Flows, Leaving, Start};
 
 /// Hops that a packet has room for.
 const MAX_HOPS: usize = 5;
@@ -92,7 +92,7 @@ pub(in super::super) struct OwnRate {
 /// A flow's controller.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Flow {
-    path: Path,
+    start: Start,
     /// Utilization, smoothed over a round trip.
     pub u: f64,
     /// The rate that increases and cuts start from, in bit/s.
@@ -107,10 +107,10 @@ pub(in super::super) struct Flow {
 }
 
 impl Flow {
-    pub fn new(path: Path) -> Self {
-        let rate = path.line_rate;
+    pub fn new(start: Start) -> Self {
+        let rate = start.line_rate;
         Flow {
-            path,
+            start,
             u: 1.0,
             rate,
             stage: 0,
@@ -140,7 +140,7 @@ impl Flow {
 
     /// Takes each hop's load in. Rates only move on for good where a round trip is full.
     fn react(&mut self, p: &Parameters, full: bool, area: &Area) -> Option<u64> {
-        let (count, rtt) = (area.count as usize, self.path.base_rtt_ns);
+        let (count, rtt) = (area.count as usize, self.start.base_rtt_ns);
         let mut used = [false; MAX_HOPS];
         let (mut largest, mut over_ns) = (0.0, 0);
         for (i, &hop) in area.hops[..count].iter().enumerate() {
@@ -167,7 +167,7 @@ impl Flow {
         let over_ns = over_ns.min(rtt);
         let double = |ns: u64| ns as i64 as f64;
         self.u = (self.u * double(rtt - over_ns) + largest * double(over_ns)) / double(rtt);
-        let (rate, stage) = step(&p.into(), self.u, self.rate, self.stage, self.path.line_rate);
+        let (rate, stage) = step(&p.into(), self.u, self.rate, self.stage, self.start.line_rate);
         if full {
             (self.rate, self.stage) = (rate, stage);
         }
@@ -184,20 +184,20 @@ impl Flow {
         let sent_bps = (bytes * BYTES_UNIT as i64 * multi * 8) as f64 / (tau as i64 as f64 * 1e-9);
         let sent = sent_bps / line;
         let waiting = before.queue().min(now.queue()) as i64;
-        if waiting == 0 && self.path.window > 0 {
+        if waiting == 0 && self.start.window > 0 {
             return sent; // to which nothing would be added
         }
         let waiting = waiting * QUEUE_UNIT as i64 * multi;
-        sent + waiting as f64 * self.path.line_rate as i64 as f64 / line / self.path.window as f64
+        sent + waiting as f64 * self.start.line_rate as i64 as f64 / line / self.start.window as f64
     }
 
     /// With `MULTI_RATE`: every hop has its step, and the lowest rate counts.
     fn step_by_hop(&mut self, p: &Parameters, full: bool, used: &[bool]) -> u64 {
-        let mut lowest = self.path.line_rate;
+        let mut lowest = self.start.line_rate;
         for (own, &used) in self.own.iter_mut().zip(used) {
             let mut rate = own.rate;
             if used {
-                let (stepped, stage) = step(&p.into(), own.u, own.rate, own.stage, self.path.line_rate);
+                let (stepped, stage) = step(&p.into(), own.u, own.rate, own.stage, self.start.line_rate);
                 rate = stepped;
                 if full {
                     (own.rate, own.stage) = (stepped, stage);
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     const G100: u64 = 100_000_000_000;
-    const PATH: Path = Path { line_rate: G100, base_rtt_ns: 1000, window: 52_000 };
+    const START: Start = Start { line_rate: G100, base_rtt_ns: 1000, window: 52_000 };
     const PARAMETERS: Parameters = Parameters {
         target_utilization: 0.95,
         max_stage: 5,
@@ -302,7 +302,7 @@ mod tests {
 
     /// After the ACK that ends nothing.
     fn begun(p: &Parameters, hops: usize) -> Flow {
-        let mut flow = Flow::new(PATH);
+        let mut flow = Flow::new(START);
         assert_eq!(flow.on_ack(p, &ack(1000, 10_000), &area(&vec![(0, 0, 0); hops])), None);
         assert_eq!(flow.last_update, 10_000);
         flow
@@ -411,7 +411,7 @@ mod tests {
     /// Without a window the load of a queue is not a number where nothing waits, and no rate comes of it.
     #[test]
     fn no_window_and_no_queue_leave_the_utilization() {
-        let mut flow = Flow::new(Path { window: 0, ..PATH });
+        let mut flow = Flow::new(Start { window: 0, ..START });
         flow.on_ack(&PARAMETERS, &ack(1000, 10_000), &area(&[(0, 0, 0)]));
         let rate = flow.on_ack(&PARAMETERS, &ack(11_000, 20_000), &area(&[(500, 50, 0)]));
         assert_eq!((flow.u, rate), (1.0, Some(95_040_000_000)));

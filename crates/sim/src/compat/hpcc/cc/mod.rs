@@ -19,7 +19,7 @@ use super::plan::Cc;
 
 /// What a controller is told of a flow when it starts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Path {
+pub(super) struct Start {
     /// Rate of the NIC in bit/s, the highest that a flow may have.
     pub line_rate: u64,
     /// Round trip without queues: the pair's, or the largest of all.
@@ -133,12 +133,12 @@ impl AckControl {
     }
 
     /// A flow starts.
-    pub fn begin(&mut self, flow: u32, path: Path) {
+    pub fn begin(&mut self, flow: u32, start: Start) {
         match self {
-            AckControl::Hpcc(mode) => mode.flows.begin(flow, hpcc::Flow::new(path)),
-            AckControl::Timely(mode) => mode.flows.begin(flow, timely::Flow::new(path)),
-            AckControl::Dctcp(mode) => mode.flows.begin(flow, dctcp::Flow::new(path)),
-            AckControl::Pint(mode) => mode.flows.begin(flow, pint::Flow::new(path)),
+            AckControl::Hpcc(mode) => mode.flows.begin(flow, hpcc::Flow::new(start)),
+            AckControl::Timely(mode) => mode.flows.begin(flow, timely::Flow::new(start)),
+            AckControl::Dctcp(mode) => mode.flows.begin(flow, dctcp::Flow::new(start)),
+            AckControl::Pint(mode) => mode.flows.begin(flow, pint::Flow::new(start)),
         }
     }
 

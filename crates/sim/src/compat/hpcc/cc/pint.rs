@@ -9,7 +9,7 @@ mod sums;
 use super::super::plan::Pint as Parameters;
 use super::glibc::Rand;
 use super::hpcc::{step, Step};
-use super::{Ack, Carried, Flows, Leaving, Path};
+use super::{Ack, Carried, Flows, Leaving, Start};
 use sums::{Arithmetic, CHANCES};
 
 /// A port of a switch.
@@ -63,8 +63,8 @@ pub(in super::super) struct Flow {
 }
 
 impl Flow {
-    pub fn new(path: Path) -> Self {
-        Flow { line_rate: path.line_rate, rate: path.line_rate, stage: 0, last_update: 0 }
+    pub fn new(start: Start) -> Self {
+        Flow { line_rate: start.line_rate, rate: start.line_rate, stage: 0, last_update: 0 }
     }
 
     /// An ACK that says that the way's utilization is `u`: the rate to send at from now on.
@@ -209,7 +209,7 @@ mod tests {
     fn the_field_is_cut_where_it_is_read() {
         let mut mode = Mode::new(&PARAMETERS, 4160);
         assert_eq!(mode.arithmetic.field_mask, 0xff);
-        mode.flows.begin(0, Flow::new(Path { line_rate: G100, base_rtt_ns: 4160, window: 52_000 }));
+        mode.flows.begin(0, Flow::new(Start { line_rate: G100, base_rtt_ns: 4160, window: 52_000 }));
         mode.fields.set(0, 256);
         let leaving =
             Leaving { port: 0, now_ns: 99, tx_bytes: 0, queued: 0, rate: G100, wire: 1050, data: 0 };
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn some_acks_do_not_count() {
         let mut mode = Mode::new(&Parameters { probability: 0.0, ..PARAMETERS }, 4160);
-        mode.flows.begin(0, Flow::new(Path { line_rate: G100, base_rtt_ns: 4160, window: 52_000 }));
+        mode.flows.begin(0, Flow::new(Start { line_rate: G100, base_rtt_ns: 4160, window: 52_000 }));
         mode.fields.set(0, 200);
         let ack = Ack { now_ns: 0, seq: 1000, snd_nxt: 9000, marked: false };
         assert_eq!(mode.on_ack(0, 0, &ack), None);

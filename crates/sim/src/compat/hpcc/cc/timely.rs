@@ -1,7 +1,7 @@
 //! Mode 7, TIMELY: the gradient of the round trip, once a round trip. Packets are paced, not segments.
 
 use super::super::plan::Timely as Parameters;
-use super::{whole, Ack, Carried, Flows, Path};
+use super::{whole, Ack, Carried, Flows, Start};
 
 /// No key sets these (attributes `Timely*` of `RdmaHw`).
 const ALPHA: f64 = 0.875;
@@ -28,8 +28,8 @@ pub(in super::super) struct Flow {
 }
 
 impl Flow {
-    pub fn new(path: Path) -> Self {
-        let line_rate = path.line_rate;
+    pub fn new(start: Start) -> Self {
+        let line_rate = start.line_rate;
         Flow { line_rate, rate: line_rate, last_update: 0, stage: 0, last_rtt_ns: 0, rtt_diff: 0.0 }
     }
 
@@ -104,7 +104,7 @@ mod tests {
 
     /// One round trip after the other, of these ns: the rates after them.
     fn rates(start: u64, rtts: &[u64]) -> Vec<u64> {
-        let mut flow = Flow::new(Path { line_rate: G100, base_rtt_ns: 4160, window: 0 });
+        let mut flow = Flow::new(Start { line_rate: G100, base_rtt_ns: 4160, window: 0 });
         flow.rate = start;
         let mut rates = Vec::new();
         for (round, &rtt) in (1..).zip(rtts) {
@@ -144,7 +144,7 @@ mod tests {
     /// Back-to-zero may leave the next byte behind what was acknowledged: the round trip goes on.
     #[test]
     fn a_sender_that_was_taken_back_keeps_its_round_trip() {
-        let mut flow = Flow::new(Path { line_rate: G100, base_rtt_ns: 4160, window: 0 });
+        let mut flow = Flow::new(Start { line_rate: G100, base_rtt_ns: 4160, window: 0 });
         let ack = |seq, snd_nxt| Ack { now_ns: 9000, seq, snd_nxt, marked: false };
         flow.on_ack(&PARAMETERS, &ack(1000, 9000), 0);
         flow.on_ack(&PARAMETERS, &ack(9500, 8000), 1000);
