@@ -341,7 +341,7 @@ def drops(run: Run) -> Lines:
         by_place[where] += packets
         if reason in ("lost on the link",) and not any(wire.loss for wire in run.scenario.network.wires):
             yield f"drops: {packets} {reason} at {where}, and no link loses any"
-        down = ("on the link when it failed", "waiting at a port whose link failed", "no path to its host")
+        down = ("on the link when it failed", "waiting at a port whose link failed", "no route to its host")
         if reason in down and not run.scenario.failures:
             yield f"drops: {packets} {reason} at {where}, and no link fails"
         if reason.startswith("PFC watchdog") and run.scenario.switch.watchdog is None:

@@ -256,7 +256,7 @@ def test_what_has_no_way_on_is_dropped_in_the_series_too() -> None:
         }
     )
     dropped = {(drop["where"], drop["reason"]): drop["packets"] for drop in result.meta["drops"]}
-    assert dropped["br0:h0/rx-ring", "no path to its host"] > 0
+    assert dropped["br0:h0/rx-ring", "no route to its host"] > 0
     assert result.bins.values("br0:h0/rx-ring", "dropped").sum() == sum(
         packets for (where, _), packets in dropped.items() if where == "br0:h0/rx-ring"
     )

@@ -289,7 +289,7 @@ def test_nothing_is_left_after_a_kill(tmp_path: Path) -> None:
         ),
         (
             {"topology": {"kind": "graph", "switches": ["a", "b", "c"], "links": LOOP}},
-            "topology: found a network of several paths",
+            "topology: found a network of several routes",
         ),
         (
             {"host": {"congestion": "swift"}},

@@ -115,7 +115,7 @@ fn a_host_cut_off_recovers_when_its_link_does() {
     plan.failures = vec![failure(1, 100 * US, Some(3 * MS)), failure(1, 3 * MS + 100, Some(9 * MS))];
     let recording = run(plan);
     assert!(recording.flows.iter().all(|flow| flow.state == "done" && flow.bytes_delivered == 10_000_000));
-    assert!(recording.meta.drops.iter().any(|drop| drop.reason == "no path to its host"));
+    assert!(recording.meta.drops.iter().any(|drop| drop.reason == "no route to its host"));
 }
 
 #[test]

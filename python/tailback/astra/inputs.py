@@ -179,7 +179,7 @@ def _check_hosts(network: HpccInputs, ranks: int, place: str) -> None:
             )
             raise InputError(place, f"logical-dims: {text}")
         if rank and not topology.connected(0, rank):
-            raise InputError(place, f"expected a path from node 0 to node {rank}, there is none")
+            raise InputError(place, f"expected a route from node 0 to node {rank}, there is none")
 
 
 def options_of(folder: Path) -> AstraOptions:

@@ -20,7 +20,7 @@ KINDS = {
     "link": Kind(
         "the link at port {where}",
         "Packets wait at this port while the stages behind it have room.",
-        "a faster link (topology: its rate), fewer senders to {peer}, or another path; a larger buffer only "
+        "a faster link (topology: its rate), fewer senders to {peer}, or another route; a larger buffer only "
         "makes the queue longer",
     ),
     "own link": Kind(
@@ -141,8 +141,8 @@ KINDS = {
     ),
     "reordering": Kind(
         "reordering that is taken for loss",
-        "Packets take several paths and overtake each other, and senders retransmit packets not lost.",
-        "host.transport.loss_recovery: selective-repeat, with reordering as large as paths differ in "
-        "packets, or one path for each queue pair (switch.load_balancing: ecmp)",
+        "Packets take several routes and overtake each other, and senders retransmit packets not lost.",
+        "host.transport.loss_recovery: selective-repeat, with reordering as large as routes differ in "
+        "packets, or one route for each queue pair (switch.load_balancing: ecmp)",
     ),
 }

@@ -232,4 +232,4 @@ def _route(network: Network, src: str, dst: str) -> list[str]:
             other = wire.b if wire.a == route[-1] else wire.a
             if len(route) < 2 or other != route[-2]:
                 waiting.append([*route, other])
-    raise ValueError(f"no path from {src} to {dst}")
+    raise ValueError(f"no route from {src} to {dst}")

@@ -121,7 +121,7 @@ def _check(plan: Plan, network: Network, made: bool) -> None:
     nodes = len(network.hosts) + len(network.switches)
     if made and (not network.switches or len(network.wires) != nodes - 1):
         raise _refuse(
-            "topology", "found a network of several paths or no switch, expected star, dumbbell or a tree"
+            "topology", "found a network of several routes or no switch, expected star, dumbbell or a tree"
         )
 
 

@@ -125,7 +125,7 @@ def _heat(result: Recorded, every: list[Side], span: tuple[float, float]) -> lis
     words = (
         f"Busy share of each link between switches, {text.duration(span[0])} to {text.duration(span[1])}: a "
         "row for each switch below, a column for each above, or for each of its links where not all are "
-        "connected. An uneven row is what ECMP's choice of paths made of it."
+        "connected. An uneven row is what ECMP's choice of routes made of it."
     )
     return [Plot("heat", "Links between switches", words, figures)]
 

@@ -284,7 +284,7 @@ def _check(options: SimaiOptions, workload: Workload, servers: Servers) -> None:
         raise InputError(place, f"ep: {text}, found {expert}")
     for gpu in range(1, servers.gpus):
         if not servers.topology.connected(0, gpu):
-            text = f"expected a path from GPU 0 to GPU {gpu}, there is none"
+            text = f"expected a route from GPU 0 to GPU {gpu}, there is none"
             raise InputError(named(options.topology), text)
 
 

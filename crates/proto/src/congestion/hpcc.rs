@@ -3,7 +3,7 @@
 //! Source: Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, section 3 and algorithm 1.
 //!
 //! The bytes in flight over a link are `I = queue + txRate * T`; `U = I / (B * T)` is its normalised load.
-//! For the most loaded link of the path the sender keeps an average of U over a base round trip `T`. Above the
+//! For the most loaded link of the route the sender keeps an average of U over a base round trip `T`. Above the
 //! target `eta` it divides its window by `U / eta`; below, it adds `W_AI` up to `max_stage` times, then divides again, which
 //! then is an increase. Each ACK computes a window from the *reference window* `Wc`, and `Wc` itself moves once a round trip:
 //! so a sender reacts to each ACK, and to each byte of a queue only once (section 3.2, "fast reaction without
@@ -13,7 +13,7 @@
 //! link), and a flow's first ACK only sets the record of its links. The paper's simulator does the same.
 //!
 //! Leaves out: the header's own units (section 4: time in ns of 24 bits, bytes sent in 128 B, queue in 80 B),
-//! the path's identity in it (a change of path is seen by the number of hops or by counters that go back), rates
+//! the identity of the route in it (a change of route is seen by the number of hops or by counters that go back), rates
 //! for each hop, and the NIC's division by table.
 
 use super::parameters::{Refused, RoundTrip, POSITIVE_RATE, SHARE, SPAN, TELEMETRY};
@@ -21,7 +21,7 @@ use super::{AckInfo, Controller, HopTelemetry, Link, OnLink, Round, Uses};
 use crate::parameters;
 use crate::units::{Bytes, Rate, Time};
 
-/// Most links on a path that telemetry tells of (section 4: 42 B hold five).
+/// Most links on a route that telemetry tells of (section 4: 42 B hold five).
 pub const MAX_HOPS: usize = 5;
 
 const LI: &str = "Li et al. (HPCC), SIGCOMM 2019";
@@ -120,7 +120,7 @@ impl Window {
         (self.bytes as u64).max(1)
     }
 
-    /// Function ComputeWind: the path's load is known anew.
+    /// Function ComputeWind: the load of the route is known anew.
     pub fn follow(&mut self, p: &WindowLaw, load: f64, round_over: bool) {
         let multiplicative = load >= p.eta || self.stage >= p.max_stage;
         let window = if multiplicative {
@@ -211,7 +211,7 @@ impl Controller for Hpcc {
 }
 
 impl Hpcc {
-    /// U: average load of the path's most loaded link; 1 is a full link without a queue.
+    /// U: average load of the most loaded link on the route; 1 is a full link without a queue.
     pub fn load(&self) -> f64 {
         self.load
     }

@@ -38,9 +38,9 @@ const LONGEST_PAUSE: f64 = 3.6e15;
 parameters! {
     /// Swift: a window that holds the round-trip time at a target, which grows with the number of flows and of hops.
     pub struct SwiftParameters {
-        /// Target delay of a path without switches and with few flows.
+        /// Target delay of a route without switches and with few flows.
         base_target: Time = Time::from_us(25), in SPAN, source format!("{KUMAR}, section 5.2");
-        /// What each switch on the path adds to the target.
+        /// What each switch on the route adds to the target.
         hop: Time = Time::from_us(2), in Time(0)..=Time::from_ms(1000), source
             "assumption: the paper gives none; a link of 500 ns and a switch of 300 ns, there and back, and a packet";
         /// Additive increase of the window in a round trip, in packets.

@@ -148,7 +148,7 @@ impl Fabric {
             lossless_drops: BTreeMap::new(),
         };
         let routes = Routes::new(hosts, &fabric.adjacency());
-        fabric.routes = routes.ok_or(("links", "too many ports lie on shortest paths"))?;
+        fabric.routes = routes.ok_or(("links", "too many ports lie on shortest routes"))?;
         Ok(fabric)
     }
 }

@@ -78,7 +78,7 @@ impl DropReason {
             DropReason::LinkLoss => "lost on the link",
             DropReason::LinkDown => "on the link when it failed",
             DropReason::PortDown => "waiting at a port whose link failed",
-            DropReason::NoRoute => "no path to its host",
+            DropReason::NoRoute => "no route to its host",
             DropReason::ReceiveBufferFull => "receive buffer of the NIC full",
             DropReason::ReceiveRing => "receive ring of its core full",
             DropReason::StormQueued => "PFC watchdog: waiting at the port in a storm",

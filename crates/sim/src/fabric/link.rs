@@ -1,7 +1,7 @@
 //! Links that fail and are repaired.
 //!
 //! A link fails both ways at once: what is on it and what waits at its two ports is dropped, pauses on it end, and
-//! every switch forwards by the paths that are left from that instant on. Connections get over it by their transport
+//! every switch forwards by the routes that are left from that instant on. Connections get over it by their transport
 //! timers. Leaves out: the time that a routing protocol takes to notice.
 
 use tailback_proto::units::Time;
@@ -68,9 +68,9 @@ impl Fabric {
         std::mem::replace(&mut self.ports[port].up, up) != up
     }
 
-    /// Links changed: every switch forwards by the paths that are left.
+    /// Links changed: every switch forwards by the routes that are left.
     pub fn find_routes(&mut self) {
-        // As many ports as before or fewer lie on shortest paths of a plan that passed this test at the start.
+        // As many ports as before or fewer lie on shortest routes of a plan that passed this test at the start.
         if let Some(routes) = Routes::new(self.hosts, &self.adjacency()) {
             self.routes = routes;
             self.switches.iter_mut().for_each(|switch| switch.cold.balancer.forget());

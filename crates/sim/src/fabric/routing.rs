@@ -1,9 +1,9 @@
-//! Shortest paths and ECMP.
+//! Shortest routes and ECMP.
 //!
 //! Hosts on one switch are reached alike, so a switch holds, for every other switch that has hosts (an *edge*), the
-//! ports that lie on a shortest path (by hops); an edge knows the port of each of its hosts. Where there are several
+//! ports that lie on a shortest route (by hops); an edge knows the port of each of its hosts. Where there are several
 //! ports, a hash of the connection and of the switch chooses, as a hash of the UDP five-tuple does in RoCEv2: all
-//! packets of a connection in one direction take one path, unless the switch [divides](super::balancing) them by other means.
+//! packets of a connection in one direction take one route, unless the switch [divides](super::balancing) them by other means.
 //! Hosts never forward.
 //!
 //! Leaves out: weights. A route changes the instant that a link does: no routing protocol takes its time.
@@ -41,7 +41,7 @@ pub(crate) type Adjacency = Vec<Vec<(u32, usize)>>;
 
 impl Routes {
     /// Computes all routes over links that are up. Nodes are numbered hosts first, then switches. `None` where more
-    /// ports lie on shortest paths than a table can name.
+    /// ports lie on shortest routes than a table can name.
     pub fn new(hosts: usize, adjacency: &Adjacency) -> Option<Self> {
         let switches = adjacency.len() - hosts;
         let mut edge_of: Vec<u32> = vec![u32::MAX; switches];
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_spread_over_equal_paths_and_each_keeps_its_own() {
+    fn connections_spread_over_equal_routes_and_each_keeps_its_own() {
         let routes = Routes::new(2, &leaf_spine()).unwrap();
         let ports: Vec<usize> = (0..1000).map(|qp| routes.next_port(0, 1, qp).unwrap()).collect();
         let up = ports.iter().filter(|&&port| port == 3).count();

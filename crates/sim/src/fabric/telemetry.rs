@@ -32,7 +32,7 @@ pub(crate) struct Entry {
     /// Switches that it passed.
     pub passed: u8,
     hops: u8,
-    /// Largest load of its path.
+    /// Largest load of its route.
     pub digest: Option<NonZeroU16>,
     hop: [HopTelemetry; MAX_HOPS],
 }

@@ -42,7 +42,7 @@ impl Tcp {
             if fabric.route(nics[src].port as usize, dst as u16, self.sockets.first_flow + first).is_none() {
                 return Err(PlanError::Impossible {
                     place: format!("tcp_connections[{index}]"),
-                    problem: format!("no path from {} to {}", item.src, item.dst),
+                    problem: format!("no route from {} to {}", item.src, item.dst),
                 });
             }
             self.sockets.items.push(Item {

@@ -57,7 +57,7 @@ pub struct SwitchPlan {
 }
 
 tailback_proto::choice! {
-    /// How a switch divides packets among ports that lie on equally short paths.
+    /// How a switch divides packets among ports that lie on equally short routes.
     pub enum LoadBalancing {
         /// By a hash of the connection.
         Ecmp = "ecmp",
@@ -85,13 +85,13 @@ tailback_proto::parameters! {
         /// A lossy egress queue may hold this many times the free buffer.
         egress_alpha: f64 = 2.0, in ALPHAS,
             source "Linux mlxsw spectrum_buffers.c, Spectrum-1: egress threshold 9 = alpha 2";
-        /// Which of several shortest paths data takes. ecmp: by a hash of the connection; flowlet: a random one
+        /// Which of several shortest routes data takes. ecmp: by a hash of the connection; flowlet: a random one
         /// whenever the connection was silent for flowlet_gap; spray: a random one for each RoCE packet; adaptive:
         /// for each RoCE packet the port with the shortest queue. ACKs, NAKs, CNPs, and TCP except with flowlet, keep
         /// to the hash.
         load_balancing: LoadBalancing = LoadBalancing::Ecmp, of LoadBalancing::ALL,
             source "what switches do unless adaptive routing is switched on";
-        /// Silence after which data of a connection may take another path, with load_balancing: flowlet.
+        /// Silence after which data of a connection may take another route, with load_balancing: flowlet.
         flowlet_gap: Time = Time::from_us(500), in DELAY,
             source "Alizadeh et al., \"CONGA\", SIGCOMM 2014: its default, which LetFlow tests, too";
     }

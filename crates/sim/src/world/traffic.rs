@@ -165,7 +165,7 @@ impl World {
             // Half the space of PSNs may be outstanding; a quarter leaves no doubt about what is old.
             "more than 2^22 packets would be outstanding on a queue pair".into()
         } else if self.route(src as u16, dst as u16, writer.first_qp).is_none() {
-            format!("no path from {} to {}", hosts[src].name, hosts[dst].name)
+            format!("no route from {} to {}", hosts[src].name, hosts[dst].name)
         } else if self.nics.send_qps.len() + writer.qps as usize > MAX_INDEX as usize {
             "too many queue pairs in all".into()
         } else {
