@@ -46,11 +46,11 @@ def trace(result: Recorded) -> str:
 
 
 def _held_up(job: dict[str, Any], pid: int) -> list[Event]:
-    """The messages on longest paths that congestion held up, on a thread of their own."""
+    """The messages that the last ranks waited for and congestion held up, on a thread of their own."""
     tid = LANES * len(job["hosts"])
     found = []
     for part in job["parts"]:
-        for late in part["path"]["worst"]:
+        for late in part["chain"]["worst"]:
             begin, end = late["start_ps"] / PS_PER_S, late["end_ps"] / PS_PER_S
             src, dst = job["hosts"][late["from"]], job["hosts"][late["to"]]
             args = {

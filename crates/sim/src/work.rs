@@ -203,12 +203,12 @@ pub struct PartRecord {
     /// When the first rank was done.
     pub first_end_ps: u64,
     /// What the last rank waited for: the chain of operations that ended last, back to its beginning.
-    pub path: PathRecord,
+    pub chain: PartChainRecord,
 }
 
 /// The chain of operations at the end of a part. Times are ps; they add up to the part's time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct PathRecord {
+pub struct PartChainRecord {
     /// Number of operations in the chain.
     pub operations: u32,
     /// Time until the first rank took part.

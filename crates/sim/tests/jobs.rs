@@ -79,7 +79,7 @@ fn a_ring_takes_what_the_closed_form_says() {
             let expected = in_turn(2 * (ranks as u64 - 1), share);
             assert_eq!(job.parts[0].end_ps, expected, "{ranks} ranks, {bytes} B");
             assert_eq!(job.parts[0].first_end_ps, expected);
-            assert_eq!(job.parts[0].path.excess_ps, (2 * ranks as u64 - 3) * ACK);
+            assert_eq!(job.parts[0].chain.excess_ps, (2 * ranks as u64 - 3) * ACK);
         }
     }
 }
@@ -129,8 +129,8 @@ fn reducing_takes_its_time() {
     let part = &ended(&recording).parts[0];
     // 8 ps a byte; the ACK of the first message goes meanwhile.
     assert_eq!(part.end_ps, 2 * one_way(share) + 8 * share);
-    assert_eq!(part.path.reduce_ps, 8 * share);
-    assert_eq!(part.path.excess_ps, 0);
+    assert_eq!(part.chain.reduce_ps, 8 * share);
+    assert_eq!(part.chain.excess_ps, 0);
 }
 
 #[test]
@@ -138,11 +138,11 @@ fn who_sends_to_two_sends_one_behind_the_other() {
     let share = 30_000;
     let step = collective(CollectiveKind::AllToAll, Algorithm::Direct, 3 * share);
     let recording = run(plan(3, vec![StepPlan::Collective(step)]));
-    let path = &ended(&recording).parts[0].path;
-    assert_eq!(path.operations, 2);
-    assert_eq!(path.ideal_ps, one_way(share));
+    let chain = &ended(&recording).parts[0].chain;
+    assert_eq!(chain.operations, 2);
+    assert_eq!(chain.ideal_ps, one_way(share));
     let sent = share + 30 * 82 + 16;
-    assert_eq!(path.behind_ps, sent * BYTE);
+    assert_eq!(chain.behind_ps, sent * BYTE);
 }
 
 #[test]
@@ -327,10 +327,10 @@ proptest! {
         let job = ended(&recording);
         prop_assert_eq!(job.ended, 2 * count);
         prop_assert_eq!(recording.flows.iter().map(|flow| flow.bytes_delivered).sum::<u64>(), 2 * bytes);
-        // The parts of its path are the time of a graph.
+        // The parts of its chain are the time of a graph.
         for part in &job.parts {
-            let path = &part.path;
-            let sum = path.late_ps + path.compute_ps + path.reduce_ps + path.ideal_ps + path.behind_ps + path.excess_ps;
+            let chain = &part.chain;
+            let sum = chain.late_ps + chain.compute_ps + chain.reduce_ps + chain.ideal_ps + chain.behind_ps + chain.excess_ps;
             prop_assert_eq!(sum, part.end_ps - part.begin_ps);
         }
         // However it is listed.

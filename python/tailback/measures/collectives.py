@@ -25,7 +25,7 @@ class Collective:
     `done` counts them; details, and with them all times, are of the first 10,000 collectives of a job.
     `mean_s`, `min_s` and `max_s` are from the first rank that takes part to the last that is done; nccl-
     tests divide the time of a loop by its rounds, in which one may begin before the other has ended
-    everywhere. The parts of the longest path say what the last rank waited for, on average: `late_s` for
+    everywhere. The parts of the chain of operations that ended last say what the last rank waited for, on average: `late_s` for
     ranks that came late, `compute_s`, `reduce_s`, `inside_s` for messages inside servers, `network_s`
     for messages as long as they take in an empty network, `behind_s` behind messages of the same sender,
     and `congestion_s` beyond all that. `slowest` is the host whose rank was last most often, alone, in
@@ -58,7 +58,7 @@ class Collective:
     congestion_s: float
     resent_packets: int
     worst: dict[str, Any] | None
-    """The message of a longest path that congestion held up most: `src`, `dst`, `bytes`, `start_s`, `end_s`,
+    """The message of such a chain that congestion held up most: `src`, `dst`, `bytes`, `start_s`, `end_s`,
     `congestion_s`, `resent_packets`, and `waited_at`, the queue on its way that held most bytes meanwhile.
     """
 
@@ -163,10 +163,10 @@ def _collective(
     last = [part["slowest"] for part in parts]
     slowest = min(set(last), key=lambda rank: (-last.count(rank), rank))
 
-    def of_path(name: str) -> float:
-        return float(sum(part["path"][f"{name}_ps"] for part in parts) / len(parts) / PS_PER_S)
+    def of_chain(name: str) -> float:
+        return float(sum(part["chain"][f"{name}_ps"] for part in parts) / len(parts) / PS_PER_S)
 
-    named = [late for part in parts for late in part["path"]["worst"][:1] if congestion(late) > 0]
+    named = [late for part in parts for late in part["chain"]["worst"][:1] if congestion(late) > 0]
     worst = max(named, key=congestion, default=None)
     return Collective(
         job["name"],
@@ -185,14 +185,14 @@ def _collective(
         job["hosts"][slowest],
         sum(part["slowest"] == slowest and part["first_end_ps"] < part["end_ps"] for part in parts)
         / len(parts),
-        of_path("late"),
-        of_path("compute"),
-        of_path("reduce"),
-        of_path("domain"),
-        of_path("ideal"),
-        of_path("behind"),
-        of_path("excess"),
-        sum(part["path"]["resent"] for part in parts),
+        of_chain("late"),
+        of_chain("compute"),
+        of_chain("reduce"),
+        of_chain("domain"),
+        of_chain("ideal"),
+        of_chain("behind"),
+        of_chain("excess"),
+        sum(part["chain"]["resent"] for part in parts),
         None if worst is None else held_up(result, job["hosts"], worst),
     )
 

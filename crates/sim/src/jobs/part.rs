@@ -5,7 +5,7 @@ use tailback_proto::units::Time;
 
 use super::graph::Graph;
 use crate::plan::What;
-use crate::work::{Arrived, LateRecord, PartRecord, PathRecord};
+use crate::work::{Arrived, LateRecord, PartChainRecord, PartRecord};
 
 /// No operation.
 const NONE: u32 = u32::MAX;
@@ -161,29 +161,29 @@ impl Part {
             end_ps: end.0,
             slowest,
             first_end_ps: if self.first_end == Time::NEVER { end.0 } else { self.first_end.0 },
-            path: self.path(begin),
+            chain: self.chain(begin),
         }
     }
 
     /// From what ended last back to the beginning.
-    fn path(&self, begin: Time) -> PathRecord {
-        let mut path = PathRecord::default();
+    fn chain(&self, begin: Time) -> PartChainRecord {
+        let mut chain = PartChainRecord::default();
         let mut at = self.last;
         while at != NONE {
             let (operation, times) = (&self.graph.operations[at as usize], &self.times[at as usize]);
             let took = (times.ended - times.ready).0;
-            path.operations += 1;
+            chain.operations += 1;
             match (operation.what, times.ideal) {
-                (What::Compute(_), _) => path.compute_ps += took,
-                (What::Reduce(_), _) => path.reduce_ps += took,
+                (What::Compute(_), _) => chain.compute_ps += took,
+                (What::Reduce(_), _) => chain.reduce_ps += took,
                 (What::Send { to, bytes, .. }, Some(ideal)) => {
                     let beyond = took.saturating_sub(ideal.0);
                     let behind = beyond.min(times.behind.0);
                     let excess = beyond - behind;
-                    path.ideal_ps += took - beyond;
-                    path.behind_ps += behind;
-                    path.excess_ps += excess;
-                    path.resent += times.resent;
+                    chain.ideal_ps += took - beyond;
+                    chain.behind_ps += behind;
+                    chain.excess_ps += excess;
+                    chain.resent += times.resent;
                     let late = LateRecord {
                         from: operation.rank,
                         to,
@@ -194,16 +194,16 @@ impl Part {
                         behind_ps: behind,
                         resent: times.resent,
                     };
-                    late.keep(&mut path.worst);
+                    late.keep(&mut chain.worst);
                 }
-                (What::Send { .. }, None) => path.domain_ps += took,
+                (What::Send { .. }, None) => chain.domain_ps += took,
                 (What::Receive | What::Barrier, _) => {}
             }
             if times.cause == NONE {
-                path.late_ps = (times.ready - begin).0;
+                chain.late_ps = (times.ready - begin).0;
             }
             at = times.cause;
         }
-        path
+        chain
     }
 }
