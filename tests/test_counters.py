@@ -309,7 +309,7 @@ def test_pcm(contention: Result) -> None:
     assert int(rows["ItoM (total)"]) == int(rows["ItoM (miss)"]) + int(rows["ItoM (hit)"]) > 0
     hits = 100 * int(rows["ItoM (hit)"]) / int(rows["ItoM (total)"])
     assert float(rows["DDIO hit rate (%)"]) == pytest.approx(hits, abs=0.06)
-    lines = contention.plan["nics"][-1]["host_path"]["path"]["iio_lines"]
+    lines = contention.plan["nics"][-1]["host_path"]["pcie"]["iio_lines"]
     assert 0 < float(rows["IIO occupancy, mean (cache lines)"]) <= lines
     owners = [f"{what} by the {owner} (MB/s)" for what in ("read", "write") for owner in ("cores", "NIC")]
     assert all(owner in rows for owner in owners)

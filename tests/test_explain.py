@@ -68,7 +68,7 @@ def test_what_was_set_up_to_be_slow_is_not_looked_at(contended: Result) -> None:
         nic["congestion"] = [{"none": {}}]
         path = nic["host_path"]
         path["target"]["memory"] = {"own": {"bandwidth": path["target"]["memory"]["own"]["bandwidth"]}}
-        path["path"] = {key: path["path"][key] for key in ("rate", "max_payload")}
+        path["pcie"] = {key: path["pcie"][key] for key in ("rate", "max_payload")}
         path["receive_buffers"] = []
     assert written(contended) == before
 

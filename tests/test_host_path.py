@@ -97,7 +97,7 @@ def test_no_path_unless_one_is_given() -> None:
     [("pcie3-x8", 7.88, 93), ("pcie3-x16", 15.75, 93), ("pcie4-x16", 31.5, 186), ("pcie5-x16", 63.0, 372)],
 )
 def test_presets_are_links_of_their_generation(preset: str, gigabytes_per_second: float, lines: int) -> None:
-    path = nic_of(THREE_LINES, "h0", f"host.path.preset={preset}")["host_path"]["path"]
+    path = nic_of(THREE_LINES, "h0", f"host.path.preset={preset}")["host_path"]["pcie"]
     raw = path["rate"] / 8e9 / 0.98
     assert raw == pytest.approx(gigabytes_per_second, rel=0.001)
     assert path["iio_lines"] == lines
@@ -281,7 +281,7 @@ def test_all_hosts_are_named_by_all() -> None:
     assert [load["host"] for load in plan["memory_loads"]] == ["h0", "h1", "h2"]
     plan = make_plan(loads(THREE_LINES, sets=["host.path_by_host=[{hosts: all, preset: pcie3-x8}]"]))
     assert len(plan["nics"]) == 1
-    assert plan["nics"][0]["host_path"]["path"]["rate"] < 64e9
+    assert plan["nics"][0]["host_path"]["pcie"]["rate"] < 64e9
 
 
 def test_a_memory_without_ddio_and_a_network_that_is_all_lossless() -> None:

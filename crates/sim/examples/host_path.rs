@@ -69,7 +69,7 @@ fn memory() {
                 memory.own.write_wait = env("WAIT", 700) as f64 / 100.0;
                 memory.own.write_queue = env("QUEUE", 64) as u32;
             }
-            path.path.iio_lines = env("CREDITS", 93) as u32;
+            path.pcie.iio_lines = env("CREDITS", 93) as u32;
             if !lossless {
                 path.receive_buffer.cnp_threshold = Some(Bytes(env("CNP", 131072)));
             }

@@ -17,7 +17,7 @@ use tailback_proto::transport::tcp::TcpSettings;
 use crate::host::cpu::CpuParameters;
 use crate::host::path::ddio::DdioParameters;
 use crate::host::path::settings::{
-    GpuParameters, MemoryParameters, PathParameters, ReadsParameters, ReceiveBufferParameters,
+    GpuParameters, MemoryParameters, PcieParameters, ReadsParameters, ReceiveBufferParameters,
     ReceiveThresholdParameters, StallsParameters,
 };
 use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
@@ -51,7 +51,7 @@ pub fn sections() -> Vec<Section> {
         Section::of::<RecordParameters>("Record"),
         Section::of::<ReceiverParameters>("RhccReceiver"),
         Section::of::<HostCcParameters>("HostCc"),
-        Section::of::<PathParameters>("HostPath"),
+        Section::of::<PcieParameters>("HostPath"),
         Section::of::<ReceiveBufferParameters>("ReceiveBuffer"),
         Section::of::<ReceiveThresholdParameters>("ReceiveThresholds"),
         Section::of::<MemoryParameters>("Memory"),

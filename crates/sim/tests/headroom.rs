@@ -112,7 +112,7 @@ impl Case {
                 path.receive_buffer = sizes(self.xoff - 1 + headroom, 100_000, None);
                 path.receive_buffers = buffers(&[3], self.xoff, 0);
                 path.pause.response_delay = Time(link.response);
-                path.path.rate = Rate(1_000_000_000); // the first packet takes 2 us
+                path.pcie.rate = Rate(1_000_000_000); // the first packet takes 2 us
                 plan.flows.list = data(0, 1, START);
                 plan.flows.list.push(other_way(1, since(START)));
                 plan

@@ -231,7 +231,7 @@ fn what_cannot_be_is_refused() {
         }),
         ("iio_lines", &|plan| {
             let mut changed = path(plan);
-            changed.path.iio_lines = 3;
+            changed.pcie.iio_lines = 3;
             plan.nics[1].host_path = Some(changed);
         }),
         ("h0 has no host_path to memory", &|plan| plan.memory_loads[0].host = "h0".into()),
@@ -272,10 +272,10 @@ proptest! {
             nic.congestion = vec![CongestionPlan::None(Default::default())];
         }
         let path = plan.nics[1].host_path.as_mut().unwrap();
-        path.path.iio_latency = Time(latencies.0);
-        path.path.credit_latency = Time(latencies.1);
-        path.path.iio_lines = lines;
-        path.path.header_credits = headers;
+        path.pcie.iio_latency = Time(latencies.0);
+        path.pcie.credit_latency = Time(latencies.1);
+        path.pcie.iio_lines = lines;
+        path.pcie.header_credits = headers;
         let buffer = &mut path.receive_buffers[1];
         buffer.xoff_bytes = Some(xoff);
         buffer.xon_bytes = Some(xoff / 2);
@@ -321,8 +321,8 @@ proptest! {
 fn books_balance_with_tcp_in_the_receive_buffer() {
     let mut plan = memory_pair(true, 65_536, 1, 0);
     let path = plan.nics[1].host_path.as_mut().unwrap();
-    path.path.header_credits = 1;
-    path.path.iio_latency = Time(20 * US);
+    path.pcie.header_credits = 1;
+    path.pcie.iio_latency = Time(20 * US);
     for nic in &mut plan.nics {
         nic.tcp = Some(common::tcp::tcp());
         nic.cpu = Some(common::tcp::cpu());
@@ -339,8 +339,8 @@ fn books_balance_with_tcp_in_the_receive_buffer() {
 fn no_mean_is_above_the_maximum() {
     let with_few_credits = |mut plan: Plan| {
         let path = plan.nics[1].host_path.as_mut().unwrap();
-        path.path.header_credits = 4;
-        path.path.iio_latency = Time(3 * US);
+        path.pcie.header_credits = 4;
+        path.pcie.iio_latency = Time(3 * US);
         plan
     };
     let stalls = [None, Some((50 * US, 40 * US))];

@@ -42,8 +42,8 @@ def doublings(plan: Plan) -> dict[Key, Doubling]:
         path = _nic(plan, host)["host_path"]
         if path is None:
             continue
-        credits = {"path.iio_lines": 2, "path.header_credits": 2}
-        found["pcie", host] = partial(_path, host=host, factors={"path.rate": 2})
+        credits = {"pcie.iio_lines": 2, "pcie.header_credits": 2}
+        found["pcie", host] = partial(_path, host=host, factors={"pcie.rate": 2})
         found["credits", host] = partial(_path, host=host, factors=credits)
         if "memory" in path["target"]:
             found["memory", host] = partial(_path, host=host, factors={"target.memory.own.bandwidth": 2})
@@ -56,7 +56,7 @@ def doublings(plan: Plan) -> dict[Key, Doubling]:
     for host in sorted(senders):
         path = _nic(plan, host)["host_path"]
         if path is not None and path["reads"] is not None:
-            factors = {"reads.outstanding": 2, "path.rate": 2}
+            factors = {"reads.outstanding": 2, "pcie.rate": 2}
             found["reads", host] = partial(_path, host=host, factors=factors)
     for host in sorted({one[end] for one in plan["tcp_connections"] for end in ("src", "dst")}):
         found["cpu", host] = partial(_edit, host=host, part="cpu", factors={"clock": 2})

@@ -142,8 +142,8 @@ class Observed(Ways):
             if path is None:
                 continue
             found[host["name"]] = {
-                "pcie": path["path"]["rate"],
-                "write": path["path"]["max_payload"],
+                "pcie": path["pcie"]["rate"],
+                "write": path["pcie"]["max_payload"],
                 "overhead": path["tlp_overhead_bytes"],
                 "memory": path["target"].get("memory", {}).get("own", {}).get("bandwidth"),
             }

@@ -36,7 +36,7 @@ def path_plan(scenario: Scenario, given: HostPath | None, wire: Wire) -> dict[st
         "receive_buffer": buffer.plan(declared.ReceiveBuffer),
         "receive_buffers": parts,
         "pause": buffer.plan(declared.Pause),
-        "path": path.plan(),
+        "pcie": path.plan(),
         "tlp_overhead_bytes": TLP_OVERHEAD_BYTES,
         "target": {path.target: _memory(path.memory) if path.target == "memory" else _gpu(path.gpu)},
         "reads": None if path.reads is None else path.reads.plan(),

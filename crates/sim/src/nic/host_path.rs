@@ -33,7 +33,7 @@ impl Nics {
     /// A generator of memory traffic begins or ends.
     pub fn on_memory_load(&mut self, now: Time, change: u32) {
         let change = self.memory_loads[change as usize];
-        if let Some(memory) = self.host_paths[change.path as usize].target.as_memory() {
+        if let Some(memory) = self.host_paths[change.host_path as usize].target.as_memory() {
             memory.change_load(now, change.outstanding_bytes, change.read_share, change.begins);
         }
     }

@@ -8,7 +8,7 @@ use crate::fabric::lanes::CLASSES;
 pub use crate::host::path::ddio::DdioParameters;
 use crate::host::path::ddio::LINE_BYTES;
 pub use crate::host::path::settings::{
-    GpuParameters, MemoryParameters, PathParameters, ReadsParameters, ReceiveBufferParameters,
+    GpuParameters, MemoryParameters, PcieParameters, ReadsParameters, ReceiveBufferParameters,
     StallsParameters,
 };
 
@@ -24,7 +24,7 @@ pub struct HostPathPlan {
     /// How the NIC pauses its peer.
     pub pause: PauseParameters,
     /// The link between the NIC and the root port, and its buffer there.
-    pub path: PathParameters,
+    pub pcie: PcieParameters,
     /// Bytes that a write takes besides its payload: framing, sequence number, header, LCRC.
     pub tlp_overhead_bytes: u64,
     /// Where the payload is written to and read from.
@@ -80,7 +80,7 @@ impl HostPathPlan {
     pub(super) fn check_settings(&self, place: &str) -> Result<(), PlanError> {
         in_bounds(&format!("{place}.receive_buffer"), &self.receive_buffer)?;
         in_bounds(&format!("{place}.pause"), &self.pause)?;
-        in_bounds(&format!("{place}.path"), &self.path)?;
+        in_bounds(&format!("{place}.pcie"), &self.pcie)?;
         if let Some(reads) = &self.reads {
             in_bounds(&format!("{place}.reads"), reads)?;
         }
@@ -130,13 +130,13 @@ impl HostPathPlan {
     }
 
     fn pcie_problem(&self) -> Option<String> {
-        let path = &self.path;
-        if !path.max_payload.0.is_power_of_two() {
-            Some("path.max_payload is not a power of two".into())
+        let pcie = &self.pcie;
+        if !pcie.max_payload.0.is_power_of_two() {
+            Some("pcie.max_payload is not a power of two".into())
         } else if !(12..=64).contains(&self.tlp_overhead_bytes) {
             Some("tlp_overhead_bytes is not in 12 to 64".into())
-        } else if (path.iio_lines as u64) < path.max_payload.0.div_ceil(LINE_BYTES) {
-            Some("path.iio_lines is below a full write".into())
+        } else if (pcie.iio_lines as u64) < pcie.max_payload.0.div_ceil(LINE_BYTES) {
+            Some("pcie.iio_lines is below a full write".into())
         } else {
             None
         }
@@ -144,7 +144,7 @@ impl HostPathPlan {
 
     /// Data credits for writes: the root port's, or what may be in flight to a GPU where that is less.
     pub(crate) fn data_credits(&self) -> u64 {
-        let buffer = self.path.iio_lines as u64 * LINE_BYTES;
+        let buffer = self.pcie.iio_lines as u64 * LINE_BYTES;
         let bytes = match &self.target {
             TargetPlan::Memory(_) => buffer,
             TargetPlan::Gpu(gpu) => buffer.min(gpu.own.outstanding.0),

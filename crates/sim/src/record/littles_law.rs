@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::gauge::{LittlesLaw, TICK};
     use crate::plan::{
-        GpuParameters, GpuPlan, HostPathPlan, PathParameters, PauseParameters, ReceiveBufferParameters,
+        GpuParameters, GpuPlan, HostPathPlan, PauseParameters, PcieParameters, ReceiveBufferParameters,
         ReceiveBufferPlan, TargetPlan, TcpConnectionPlan, TcpSettings,
     };
     use crate::Simulation;
@@ -179,7 +179,7 @@ mod tests {
             },
             receive_buffers: vec![all],
             pause: PauseParameters::default(),
-            path: PathParameters {
+            pcie: PcieParameters {
                 rate: Rate(10_000_000_000),
                 max_payload: Bytes(256),
                 header_credits: 128,

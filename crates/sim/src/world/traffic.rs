@@ -17,7 +17,7 @@ impl World {
     pub(super) fn add_memory_loads(&mut self, plan: &Plan, names: &HashMap<&str, usize>) {
         for load in &plan.memory_loads {
             let change = |at, begins| LoadChange {
-                path: self.nics[names[load.host.as_str()]].host_path,
+                host_path: self.nics[names[load.host.as_str()]].host_path,
                 at,
                 begins,
                 outstanding_bytes: load.cores as u64 * load.lines_per_core as u64 * LINE_BYTES,

@@ -5,8 +5,8 @@ use tailback_proto::parameters::FallingRates;
 use tailback_proto::units::{Bytes, Rate, Time};
 
 /// GT/s times lanes, 128b/130b, and what DLLPs leave (about 98 %: `docs/models/host-path.md`).
-pub fn pcie3(lanes: u64, iio_lines: u32) -> PathParameters {
-    PathParameters {
+pub fn pcie3(lanes: u64, iio_lines: u32) -> PcieParameters {
+    PcieParameters {
         rate: Rate(8_000_000_000 * lanes / 130 * 128 / 100 * 98),
         max_payload: Bytes(256),
         header_credits: 128,
@@ -69,7 +69,7 @@ pub fn point_to_point() -> Plan {
         receive_buffer: sizes(114_944, 147_072, None),
         receive_buffers: buffers(&[0], 91_392, 81_408),
         pause: PAUSE,
-        path: pcie3(8, 256),
+        pcie: pcie3(8, 256),
         tlp_overhead_bytes: 24,
         target: TargetPlan::Memory(MemoryPlan { own: memory(40, 8.0), ddio: None }),
         reads: Some(ReadsParameters::default()),
@@ -120,7 +120,7 @@ pub fn memory_pair(lossless: bool, message_bytes: u64, qps: u32, lines: u32) -> 
         receive_buffer: sizes(262_144, 262_144, (!lossless).then_some(131_072)),
         receive_buffers: buffers(if lossless { &[3] } else { &[] }, 196_608, 180_224),
         pause: PAUSE,
-        path: PathParameters { credit_latency: Time(213_000), iio_latency: Time(113_000), ..pcie3(16, 93) },
+        pcie: PcieParameters { credit_latency: Time(213_000), iio_latency: Time(113_000), ..pcie3(16, 93) },
         tlp_overhead_bytes: 24,
         target: TargetPlan::Memory(MemoryPlan {
             own: MemoryParameters { bandwidth: Rate(8 * 33_200_000_000), ..memory(40, 7.0) },

@@ -126,10 +126,10 @@ impl HostPath {
             target: match &plan.target {
                 TargetPlan::Memory(memory) => Target::Memory(Box::new(Memory::new(
                     memory,
-                    plan.path.iio_latency,
+                    plan.pcie.iio_latency,
                     stream(seed, "memory", host as u64),
                 ))),
-                TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.path.iio_latency, seed, host)),
+                TargetPlan::Gpu(gpu) => Target::Gpu(Gpu::new(gpu, plan.pcie.iio_latency, seed, host)),
             },
             reads: plan.reads.as_ref().map(|reads| Reads {
                 outstanding_bytes: reads.outstanding.0,
@@ -212,7 +212,7 @@ pub(crate) fn payload_of(packet: &Packet) -> u64 {
 /// A generator of memory traffic begins or ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadChange {
-    pub path: u32,
+    pub host_path: u32,
     pub at: Time,
     pub begins: bool,
     pub outstanding_bytes: u64,

@@ -49,17 +49,17 @@ pub(crate) struct Burst {
 
 impl PcieLink {
     pub fn new(plan: &HostPathPlan) -> Self {
-        let granted = Credits { header: plan.path.header_credits as u64, data: plan.data_credits() };
-        let payload = plan.path.max_payload.0;
+        let granted = Credits { header: plan.pcie.header_credits as u64, data: plan.data_credits() };
+        let payload = plan.pcie.max_payload.0;
         let by_data = granted.data * DATA_CREDIT_BYTES / BURSTS_OF_CREDITS;
         let by_headers = granted.header * payload / BURSTS_OF_CREDITS;
         // Whole writes, at least one.
         let burst = by_data.min(by_headers) / payload * payload;
         PcieLink {
-            rate: plan.path.rate,
+            rate: plan.pcie.rate,
             max_payload: payload,
             tlp_overhead: plan.tlp_overhead_bytes,
-            credit_latency: plan.path.credit_latency,
+            credit_latency: plan.pcie.credit_latency,
             credits: PostedCredits::new(granted),
             burst_bytes: burst.max(payload),
             free_at: Time::ZERO,

@@ -6,7 +6,7 @@ use tailback_proto::units::{Bytes, Rate, Time};
 
 tailback_proto::parameters! {
     /// What a packet meets behind the NIC's port, on a host and a PCIe link as a preset has them.
-    pub struct PathParameters {
+    pub struct PcieParameters {
         /// What PCIe has for TLPs, each way. null: the preset's.
         rate: Rate, or null, in RATES,
             source "PCI Express: transfers * lanes * 128/130; assumption: less 2 % for DLLPs";
