@@ -362,7 +362,7 @@ def _meta(
         "faults": faults,
         "drops": drops if lost else [],
         "pauses": pauses if lossless else [],
-        "storms": [],
+        "pause_storms": [],
         "conservation": {
             "checked_queues": 50,
             "ok": True,

@@ -58,7 +58,7 @@ def test_three_lines_are_a_whole_path() -> None:
             {"xoff_bytes": xoff, "xon_bytes": xoff - 10_000, "priorities": [3]},
         ],
         "pause": {"quanta": 65_535, "response_delay": 2_017_280},
-        "path": {
+        "pcie": {
             "rate": 123_510_153_718,
             "max_payload": 256,
             "header_credits": 128,

@@ -67,7 +67,7 @@ class Tiny:
                 "line_rate_bps": dict.fromkeys([*senders, "rx"], 1000.0),
                 "drops": [],
                 "pauses": [],
-                "storms": [],
+                "pause_storms": [],
                 "queues": [],
                 "faults": [],
                 **meta,

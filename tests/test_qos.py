@@ -176,7 +176,7 @@ def test_a_deadlock_and_its_watchdog() -> None:
     watched = tailback.run("pfc-deadlock", sets=[times, "run.duration=60ms"])
     assert watched.complete
     assert not watched.faults
-    storms = watched.summary["storms"]
+    storms = watched.summary["pause_storms"]
     assert len(storms) == 5
     dropped = sum(storm["tx_dropped_packets"] + storm["rx_dropped_packets"] for storm in storms)
     assert dropped == watched.summary["losses"]["dropped_packets"] > 0

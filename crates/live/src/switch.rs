@@ -2,7 +2,7 @@
 //! (`sim/src/fabric/switch.rs`, where its sources are): thresholds of alpha times what is free, pauses by ingress group, headroom, ECN
 //! by what a packet leaves behind in its queue.
 //!
-//! Leaves out: weights of classes, pools, the watchdog of PFC storms, and routes that are learned.
+//! Leaves out: weights of classes, pools, the watchdog of pause storms, and routes that are learned.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -216,7 +216,7 @@ fn a_watchdog_ends_a_deadlock_and_counts_what_it_drops() {
         Some(WatchdogParameters { detection_time: Time(detect_ps), restoration_time: Time(restore_ps) });
     let recording = run(plan);
     assert!(recording.meta.complete);
-    let storms = &recording.meta.storms;
+    let storms = &recording.meta.pause_storms;
     assert_eq!(storms.len(), 5, "each port of the cycle: {storms:?}");
     for storm in storms {
         assert!(storm.detected >= 2 && storm.restored + 1 >= storm.detected, "{storm:?}");
@@ -226,7 +226,7 @@ fn a_watchdog_ends_a_deadlock_and_counts_what_it_drops() {
         let drops = recording.meta.drops.iter().filter(|drop| drop.reason.contains(reason));
         drops.map(|drop| drop.packets).sum::<u64>()
     };
-    assert!(of("waiting at the port in a storm") > 1000);
+    assert!(of("waiting at the port in a pause storm") > 1000);
     let (tx, rx) = (of("waiting at the port") + of("came for the port"), of("came from the port"));
     assert_eq!(total(&recording, "PFC_WD_QUEUE_STATS_TX_DROPPED_PACKETS:3"), tx);
     assert_eq!(total(&recording, "PFC_WD_QUEUE_STATS_RX_DROPPED_PACKETS:3"), rx);

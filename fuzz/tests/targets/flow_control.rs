@@ -118,7 +118,7 @@ fn watchdog() {
                 }
                 WatchdogInput::Timer(span, waiting) => {
                     let now = clock.pass(span);
-                    let storm = watchdog.in_storm();
+                    let storm = watchdog.in_pause_storm();
                     match watchdog.on_timeout(&p, now, waiting) {
                         Some(Action::Drop) => {
                             let since = paused_at.expect("a storm without a pause");
@@ -127,12 +127,12 @@ fn watchdog() {
                         Some(Action::Restore) => {
                             assert!(storm && paused_at.is_none() && now - resumed_at >= p.restoration_time);
                         }
-                        None => assert_eq!(watchdog.in_storm(), storm),
+                        None => assert_eq!(watchdog.in_pause_storm(), storm),
                     }
                     assert!(watchdog.next_timeout(&p).is_none_or(|at| at > now), "the timer stays due");
                 }
             }
-            assert_eq!(watchdog.detected - watchdog.restored, watchdog.in_storm() as u64);
+            assert_eq!(watchdog.detected - watchdog.restored, watchdog.in_pause_storm() as u64);
             assert_eq!(watchdog.first.is_some(), watchdog.detected > 0);
         }
     });

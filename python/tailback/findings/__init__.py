@@ -46,7 +46,7 @@ def findings(result: Recorded) -> list[Finding]:
     if summary["fairness"]["senders"] > 1 and summary["flows"]["writers"]:
         found.append(_fairness(summary))
     found += hosts.shares(summary)
-    found += [_drops(summary), *hosts.tcp(summary), _pauses(summary), *_storms(summary)]
+    found += [_drops(summary), *hosts.tcp(summary), _pauses(summary), *_pause_storms(summary)]
     found += [
         _signals(summary),
         *_delay_probes(summary),
@@ -261,8 +261,8 @@ def _pauses(summary: dict[str, Any]) -> Finding:
     return Finding("Pauses", text.share(pauses["largest_share_of_the_run"]), words)
 
 
-def _storms(summary: dict[str, Any]) -> list[Finding]:
-    storms = summary["storms"]
+def _pause_storms(summary: dict[str, Any]) -> list[Finding]:
+    storms = summary["pause_storms"]
     if not storms:
         return []
     worst = max(storms, key=lambda storm: int(storm["tx_dropped_packets"]))
@@ -272,7 +272,7 @@ def _storms(summary: dict[str, Any]) -> list[Finding]:
         f"{text.duration(min(storm['first_ps'] for storm in storms) / 1e12)}; "
         f"{text.plural(dropped, 'packet')} dropped, most at {worst['port']}."
     )
-    return [Finding("PFC storms", text.count(sum(storm["detected"] for storm in storms)), words, "warning")]
+    return [Finding("Pause storms", text.count(sum(storm["detected"] for storm in storms)), words, "warning")]
 
 
 def _signals(summary: dict[str, Any]) -> Finding:

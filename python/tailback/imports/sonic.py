@@ -290,7 +290,7 @@ def _watchdog(tables: Tables, switch: _Switch) -> None:
     """PFC's watchdog, its times in ms."""
     entries = {key: entry for key, entry in tables.entries("PFC_WD").items() if key != "GLOBAL"}
     if "POLL_INTERVAL" in tables.entries("PFC_WD").get("GLOBAL", {}):
-        tables.leave("PFC_WD|GLOBAL POLL_INTERVAL: a storm is noticed at once after its detection_time")
+        tables.leave("PFC_WD|GLOBAL POLL_INTERVAL: a pause storm is noticed at once after its detection_time")
     times = [
         (
             tables.number("PFC_WD", key, "detection_time", entry),

@@ -291,7 +291,7 @@ class _Made:
                 "ok": True,
             },
             "pauses": list(self._pauses(end)),
-            "storms": [],
+            "pause_storms": [],
             "queues": list(self._queues()),
             "cpu": [],
             "latency": [self._latency(one) for one in latencies],

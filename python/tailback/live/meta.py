@@ -65,7 +65,7 @@ def meta(scenario: Scenario, plan: Plan, live: Plan, told: Told, complete: bool)
             "ok": True,
         },
         "pauses": list(_pauses(plan, live, told)),
-        "storms": [],
+        "pause_storms": [],
         "queues": list(_queues(scenario.network, plan, live)),
         "cpu": [],
         "latency": [],

@@ -23,14 +23,15 @@ class Collective:
     """A step of a job over all of its repetitions that are done; times in seconds, bandwidths in bit/s.
 
     `done` counts them; details, and with them all times, are of the first 10,000 collectives of a job.
-    `mean_s`, `min_s` and `max_s` are from the first rank that takes part to the last that is done; nccl-
-    tests divide the time of a loop by its rounds, in which one may begin before the other has ended
-    everywhere. The parts of the chain of operations that ended last say what the last rank waited for, on average: `late_s` for
-    ranks that came late, `compute_s`, `reduce_s`, `inside_s` for messages inside servers, `network_s`
-    for messages as long as they take in an empty network, `behind_s` behind messages of the same sender,
-    and `congestion_s` beyond all that. `slowest` is the host whose rank was last most often, alone, in
-    `slowest_share` of them; ranks that end at the same instant are last together. `bound_s` is the least
-    time that the network allows, by what is named in `bound_at`: see `collective_bound`.
+    `mean_s`, `min_s` and `max_s` are from the first rank that takes part to the last that is done;
+    nccl-tests divide the time of a loop by its rounds, in which one may begin before the other has
+    ended everywhere. The parts of the chain of operations that ended last say what the last rank waited
+    for, on average: `late_s` for ranks that came late, `compute_s`, `reduce_s`, `inside_s` for messages
+    inside servers, `network_s` for messages as long as they take in an empty network, `behind_s` behind
+    messages of the same sender, and `congestion_s` beyond all that. `slowest` is the host whose rank
+    was last most often, alone, in `slowest_share` of them; ranks that end at the same instant are last
+    together. `bound_s` is the least time that the network allows, by what is named in `bound_at`: see
+    `collective_bound`.
     """
 
     job: str

@@ -36,7 +36,7 @@ def all_tables(result: Recorded) -> list[TextTable]:
     return [
         drops(result),
         pauses(result),
-        storms(result),
+        pause_storms(result),
         packets(result),
         counters(result),
         assumptions(result),
@@ -115,7 +115,7 @@ def drops(result: Recorded) -> TextTable:
     )
 
 
-def storms(result: Recorded) -> TextTable:
+def pause_storms(result: Recorded) -> TextTable:
     """A row a port and priority whose PFC watchdog acted."""
     rows = [
         [
@@ -126,11 +126,11 @@ def storms(result: Recorded) -> TextTable:
             text.count(storm["tx_dropped_packets"]),
             text.count(storm["rx_dropped_packets"]),
         ]
-        for storm in sorted(result.meta["storms"], key=lambda storm: text.natural(storm["port"]))
+        for storm in sorted(result.meta["pause_storms"], key=lambda storm: text.natural(storm["port"]))
     ]
     return TextTable(
-        "storm-table",
-        "PFC storms, by port",
+        "pause-storm-table",
+        "Pause storms, by port",
         "Ports that a pause held up for the watchdog's detection time. What waited there and what came for "
         "the port was dropped (TX), and what it received in that priority (RX), until it was restored.",
         ["Port", "Priority", "Detected / restored", "First", "TX dropped", "RX dropped"],

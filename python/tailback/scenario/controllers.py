@@ -440,12 +440,12 @@ class Swift(Part):
 
     base_target: Annotated[int, DURATION.between("1ps", maximum="1s")] = setting(
         DURATION.parse("25us"),
-        "Target delay of a path without switches and with few flows.",
+        "Target delay of a route without switches and with few flows.",
         "Kumar et al. (Swift), SIGCOMM 2020, section 5.2",
     )
     hop: Annotated[int, DURATION.between(maximum="1s")] = setting(
         DURATION.parse("2us"),
-        "What each switch on the path adds to the target.",
+        "What each switch on the route adds to the target.",
         "assumption: the paper gives none; a link of 500 ns and a switch of 300 ns, there and back, and a packet",
     )
     ai: float = setting(

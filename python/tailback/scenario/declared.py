@@ -152,12 +152,12 @@ class Switch(Declared):
     )
     load_balancing: Literal["ecmp", "flowlet", "spray", "adaptive"] = setting(
         "ecmp",
-        "Which of several shortest paths data takes. ecmp: by a hash of the connection; flowlet: a random one whenever the connection was silent for flowlet_gap; spray: a random one for each RoCE packet; adaptive: for each RoCE packet the port with the shortest queue. ACKs, NAKs, CNPs, and TCP except with flowlet, keep to the hash.",
+        "Which of several shortest routes data takes. ecmp: by a hash of the connection; flowlet: a random one whenever the connection was silent for flowlet_gap; spray: a random one for each RoCE packet; adaptive: for each RoCE packet the port with the shortest queue. ACKs, NAKs, CNPs, and TCP except with flowlet, keep to the hash.",
         "what switches do unless adaptive routing is switched on",
     )
     flowlet_gap: Annotated[int, DURATION.between(maximum="1s")] = setting(
         DURATION.parse("500us"),
-        "Silence after which data of a connection may take another path, with load_balancing: flowlet.",
+        "Silence after which data of a connection may take another route, with load_balancing: flowlet.",
         'Alizadeh et al., "CONGA", SIGCOMM 2014: its default, which LetFlow tests, too',
     )
 
@@ -653,7 +653,7 @@ class Transport(Declared):
     window_packets: int | None = setting(
         None,
         "Under selective-repeat: packets in flight at most. null: as many as the link carries in the longest round trip of the network without queues, by full packets.",
-        'Mittal et al., "IRN", SIGCOMM 2018, section 3.2: the bandwidth-delay product of the longest path',
+        'Mittal et al., "IRN", SIGCOMM 2018, section 3.2: the bandwidth-delay product of the longest route',
         ge=1,
         le=65535,
     )

@@ -72,7 +72,7 @@ SECTIONS: dict[str, Callable[[Recorded], Any]] = {
     "bridge": bridge.bridge,
     "losses": lambda result: _losses(result),
     "pauses": lambda result: _pauses(result),
-    "storms": lambda result: result.meta["storms"],
+    "pause_storms": lambda result: result.meta["pause_storms"],
     "signals": lambda result: {
         "ecn_marked_packets": int(measures.marked_packets(result)),
         "cnps": int(measures.cnps(result)),

@@ -1,6 +1,6 @@
 //! The PFC watchdog of one priority of an egress port: a pause that does not end makes it drop what waits.
 //!
-//! Source: SONiC, "PFC Watchdog Design" (github.com/sonic-net/SONiC/wiki), action *drop*. A storm is detected where a
+//! Source: SONiC, "PFC Watchdog Design" (github.com/sonic-net/SONiC/wiki), action *drop*. A pause storm is detected where a
 //! lossless queue holds packets, is paused and sends nothing for the detection time. Then what waits in the queue is
 //! dropped, and so is what comes for it and what its port receives in that priority, until the port has not been paused
 //! for the restoration time.
@@ -25,9 +25,9 @@ crate::parameters! {
 /// What a watchdog wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A storm: drop what waits and what comes.
+    /// A pause storm: drop what waits and what comes.
     Drop,
-    /// The storm is over.
+    /// The pause storm is over.
     Restore,
 }
 
@@ -35,11 +35,11 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watchdog {
     state: State,
-    /// Storms so far (`PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED`).
+    /// Pause storms so far (`PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED`).
     pub detected: u64,
-    /// Storms that are over (`PFC_WD_QUEUE_STATS_DEADLOCK_RESTORED`).
+    /// Pause storms that are over (`PFC_WD_QUEUE_STATS_DEADLOCK_RESTORED`).
     pub restored: u64,
-    /// When the first storm was detected.
+    /// When the first pause storm was detected.
     pub first: Option<Time>,
 }
 
@@ -51,22 +51,22 @@ enum State {
         since: Time,
     },
     /// `quiet_since`: when the last pause ended.
-    Storm {
+    PauseStorm {
         quiet_since: Option<Time>,
     },
 }
 
 impl Watchdog {
     /// Whether packets are to be dropped.
-    pub fn in_storm(&self) -> bool {
-        matches!(self.state, State::Storm { .. })
+    pub fn in_pause_storm(&self) -> bool {
+        matches!(self.state, State::PauseStorm { .. })
     }
 
     /// A pause begins, or is repeated.
     pub fn on_pause(&mut self, now: Time) {
         self.state = match self.state {
             State::Running => State::Paused { since: now },
-            State::Storm { .. } => State::Storm { quiet_since: None },
+            State::PauseStorm { .. } => State::PauseStorm { quiet_since: None },
             paused => paused,
         };
     }
@@ -74,7 +74,7 @@ impl Watchdog {
     /// A pause ends.
     pub fn on_resume(&mut self, now: Time) {
         self.state = match self.state {
-            State::Storm { .. } => State::Storm { quiet_since: Some(now) },
+            State::PauseStorm { .. } => State::PauseStorm { quiet_since: Some(now) },
             _ => State::Running,
         };
     }
@@ -84,7 +84,7 @@ impl Watchdog {
         match self.state {
             State::Running => None,
             State::Paused { since } => Some(since + p.detection_time),
-            State::Storm { quiet_since } => quiet_since.map(|since| since + p.restoration_time),
+            State::PauseStorm { quiet_since } => quiet_since.map(|since| since + p.restoration_time),
         }
     }
 
@@ -99,7 +99,7 @@ impl Watchdog {
                 None
             }
             State::Paused { .. } => {
-                self.state = State::Storm { quiet_since: None };
+                self.state = State::PauseStorm { quiet_since: None };
                 self.detected += 1;
                 self.first.get_or_insert(now);
                 Some(Action::Drop)
@@ -142,9 +142,9 @@ mod tests {
         assert_eq!(watchdog.on_timeout(&P, Time(400), false), None, "paused again");
         watchdog.on_resume(Time(500));
         assert_eq!(watchdog.on_timeout(&P, Time(599), false), None);
-        assert!(watchdog.in_storm());
+        assert!(watchdog.in_pause_storm());
         assert_eq!(watchdog.on_timeout(&P, Time(600), false), Some(Action::Restore));
-        assert!(!watchdog.in_storm());
+        assert!(!watchdog.in_pause_storm());
         assert_eq!((watchdog.detected, watchdog.restored, watchdog.first), (1, 1, Some(Time(210))));
     }
 

@@ -4,7 +4,7 @@ use super::drops::DropReason;
 use super::lanes::lane;
 use super::packet::{Kind, Packet, CE, ECT};
 use super::port::{TAPPED, WEIGHTED};
-use super::switch::{IN_STORM, TRIMS};
+use super::switch::{IN_PAUSE_STORM, TRIMS};
 use super::Fabric;
 use crate::engine::{prefetch, uniform};
 use crate::event::Event;
@@ -20,7 +20,7 @@ impl Fabric {
             self.routes.next_port(switch, packet.dst, packet.qp)
         } else {
             let out_port = self.balanced_port(switch, index);
-            if detours & IN_STORM != 0 && self.is_dropped_in_storm(in_port, out_port, index) {
+            if detours & IN_PAUSE_STORM != 0 && self.is_dropped_in_pause_storm(in_port, out_port, index) {
                 return;
             }
             if detours & TRIMS != 0 {

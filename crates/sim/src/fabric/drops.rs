@@ -16,9 +16,9 @@ pub(crate) enum DropReason {
     NoRoute,
     ReceiveBufferFull,
     ReceiveRing,
-    StormQueued,
-    StormEgress,
-    StormIngress,
+    PauseStormQueued,
+    PauseStormEgress,
+    PauseStormIngress,
     Qdisc,
     Trimmed,
 }
@@ -35,9 +35,9 @@ impl DropReason {
         DropReason::NoRoute,
         DropReason::ReceiveBufferFull,
         DropReason::ReceiveRing,
-        DropReason::StormQueued,
-        DropReason::StormEgress,
-        DropReason::StormIngress,
+        DropReason::PauseStormQueued,
+        DropReason::PauseStormEgress,
+        DropReason::PauseStormIngress,
         DropReason::Qdisc,
         DropReason::Trimmed,
     ];
@@ -45,12 +45,12 @@ impl DropReason {
     /// Whether it is the ingress group that refused the packet, and not the egress queue.
     pub fn is_ingress(self) -> bool {
         use DropReason::*;
-        matches!(self, HeadroomOverflow | NoRoute | ReceiveBufferFull | StormIngress)
+        matches!(self, HeadroomOverflow | NoRoute | ReceiveBufferFull | PauseStormIngress)
     }
 
     /// Whether the packet had been queued at the port.
     pub fn was_queued(self) -> bool {
-        matches!(self, DropReason::PortDown | DropReason::StormQueued)
+        matches!(self, DropReason::PortDown | DropReason::PauseStormQueued)
     }
 
     /// Whether a switch had no buffer left for it.
@@ -60,8 +60,11 @@ impl DropReason {
     }
 
     /// Whether a PFC watchdog dropped it.
-    pub fn is_storm(self) -> bool {
-        matches!(self, DropReason::StormQueued | DropReason::StormEgress | DropReason::StormIngress)
+    pub fn is_pause_storm(self) -> bool {
+        matches!(
+            self,
+            DropReason::PauseStormQueued | DropReason::PauseStormEgress | DropReason::PauseStormIngress
+        )
     }
 
     /// Whether the packet was on the link.
@@ -81,11 +84,11 @@ impl DropReason {
             DropReason::NoRoute => "no route to its host",
             DropReason::ReceiveBufferFull => "receive buffer of the NIC full",
             DropReason::ReceiveRing => "receive ring of its core full",
-            DropReason::StormQueued => "PFC watchdog: waiting at the port in a storm",
-            DropReason::StormEgress => "PFC watchdog: came for the port in a storm",
+            DropReason::PauseStormQueued => "PFC watchdog: waiting at the port in a pause storm",
+            DropReason::PauseStormEgress => "PFC watchdog: came for the port in a pause storm",
             DropReason::Qdisc => "dropped by the queueing discipline",
             DropReason::Trimmed => "trimmed: its headers went on",
-            DropReason::StormIngress => "PFC watchdog: came from the port in a storm",
+            DropReason::PauseStormIngress => "PFC watchdog: came from the port in a pause storm",
         }
     }
 }

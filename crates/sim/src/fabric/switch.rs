@@ -27,8 +27,8 @@ use crate::plan::{EcnPlan, LoadBalancing, SwitchModelPlan, TrimmingPlan};
 /// Binary digits after the point of an alpha.
 const ALPHA_SHIFT: u32 = 16;
 
-/// A (port, class) pair of the switch is in a PFC storm.
-pub(crate) const IN_STORM: u8 = 1;
+/// A (port, class) pair of the switch is in a pause storm.
+pub(crate) const IN_PAUSE_STORM: u8 = 1;
 /// It divides packets among equally short ways by other means than a hash.
 pub(crate) const BALANCES: u8 = 2;
 /// It trims packets.
@@ -45,7 +45,7 @@ pub(crate) struct Switch {
     /// Classes in the second pool.
     second_pool: u8,
     pub lossless: u8,
-    /// Why packets do not simply go where ECMP has them go: [`IN_STORM`], [`BALANCES`], [`TRIMS`].
+    /// Why packets do not simply go where ECMP has them go: [`IN_PAUSE_STORM`], [`BALANCES`], [`TRIMS`].
     pub detours: u8,
     pub xoff: Option<u64>,
     ingress_alpha: u64,
@@ -59,8 +59,8 @@ pub(crate) struct Switch {
 pub(crate) struct ColdSwitch {
     /// Size of each pool.
     pub shared_bytes: [u64; 2],
-    /// Its (port, class) pairs in a PFC storm.
-    pub storms: u32,
+    /// Its (port, class) pairs in a pause storm.
+    pub pause_storms: u32,
     pub watchdog: Option<WatchdogParameters>,
     /// Class of each code point.
     pub class_of: ClassOf,
@@ -94,7 +94,7 @@ impl Switch {
         } = self;
         let ColdSwitch {
             shared_bytes: _,
-            storms,
+            pause_storms,
             watchdog: _,
             class_of: _,
             strict: _,
@@ -104,7 +104,7 @@ impl Switch {
             balancer: _, // where it is no hash nothing is skipped
             trimming: _,
         } = &**cold;
-        by.states([free[0], free[1], *detours as u64, *storms as u64]);
+        by.states([free[0], free[1], *detours as u64, *pause_storms as u64]);
     }
 
     /// Switch number `number` of a run with this seed.
@@ -126,7 +126,7 @@ impl Switch {
             egress_alpha: fixed(model.egress_alpha),
             cold: Box::new(ColdSwitch {
                 shared_bytes,
-                storms: 0,
+                pause_storms: 0,
                 watchdog: model.watchdog,
                 class_of: class_table(&model.class_of),
                 strict: mask(&model.strict),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::bridges;
 use super::entity::{node_name, peer_name};
-use super::recording::{Drop, Fault, Latency, Meta, Pause, Queue, Series, Storm};
+use super::recording::{Drop, Fault, Latency, Meta, Pause, PauseStorm, Queue, Series};
 use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Chosen, Detail};
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Kind;
@@ -69,7 +69,7 @@ pub(super) fn meta(
         drops: drops(plan, world),
         conservation,
         pauses: pauses(world),
-        storms: storms(world),
+        pause_storms: pause_storms(world),
         queues: queues(plan, world, detail),
         cpu: super::tcp::cpus(plan, world),
         veth: super::veth::meta(plan, world),
@@ -230,18 +230,18 @@ fn pauses(world: &World) -> Vec<Pause> {
         .collect()
 }
 
-fn storms(world: &World) -> Vec<Storm> {
+fn pause_storms(world: &World) -> Vec<PauseStorm> {
     let rows = world.fabric.watchdogs.iter().filter_map(|(&at, watchdog)| {
         let (port, class) = port_and_class(at);
         let dropped = |reason| world.fabric.drops[at][reason as usize].packets;
-        Some(Storm {
+        Some(PauseStorm {
             port: world.fabric.links[port].name.clone(),
             priority: class,
             detected: watchdog.detected,
             restored: watchdog.restored,
             first_ps: watchdog.first?.0,
-            tx_dropped_packets: dropped(DropReason::StormQueued) + dropped(DropReason::StormEgress),
-            rx_dropped_packets: dropped(DropReason::StormIngress),
+            tx_dropped_packets: dropped(DropReason::PauseStormQueued) + dropped(DropReason::PauseStormEgress),
+            rx_dropped_packets: dropped(DropReason::PauseStormIngress),
         })
     });
     rows.collect()

@@ -40,7 +40,7 @@ pub use entity::{Entity, KINDS};
 pub use flow::Flow;
 pub use recording::{
     BridgeCore, Conservation, CoreShares, Counter, Cpu, DataPackets, Drop, Fault, Latency, Meta, Pause,
-    Pings, Queue, Recording, Sender, Series, Skipped, Storm, Teardown, Veth, VethEnd,
+    PauseStorm, Pings, Queue, Recording, Sender, Series, Skipped, Teardown, Veth, VethEnd,
 };
 pub use reference::{reference, Reference};
 pub(crate) use repeated::Period;

@@ -133,14 +133,14 @@ counters! {
 counters! {
     /// What a PFC watchdog did, as SONiC's counters database has it, by queue.
     WATCHDOG of ["switch port"], |fabric: Fabric, at| {
-        "PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED:#": "storms", "storms that the PFC watchdog detected"
+        "PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED:#": "storms", "pause storms that the PFC watchdog detected"
             = fabric.watchdogs.get(&at).map_or(0, |watchdog| watchdog.detected);
-        "PFC_WD_QUEUE_STATS_DEADLOCK_RESTORED:#": "storms", "storms of them that are over"
+        "PFC_WD_QUEUE_STATS_DEADLOCK_RESTORED:#": "storms", "pause storms of them that are over"
             = fabric.watchdogs.get(&at).map_or(0, |watchdog| watchdog.restored);
-        "PFC_WD_QUEUE_STATS_TX_DROPPED_PACKETS:#": "packets", "packets that waited at the port, or came for it, in a storm"
-            = dropped(fabric, at, |reason| reason.is_storm() && reason != DropReason::StormIngress);
-        "PFC_WD_QUEUE_STATS_RX_DROPPED_PACKETS:#": "packets", "packets that came from the port in a storm"
-            = dropped(fabric, at, |reason| reason == DropReason::StormIngress);
+        "PFC_WD_QUEUE_STATS_TX_DROPPED_PACKETS:#": "packets", "packets that waited at the port, or came for it, in a pause storm"
+            = dropped(fabric, at, |reason| reason.is_pause_storm() && reason != DropReason::PauseStormIngress);
+        "PFC_WD_QUEUE_STATS_RX_DROPPED_PACKETS:#": "packets", "packets that came from the port in a pause storm"
+            = dropped(fabric, at, |reason| reason == DropReason::PauseStormIngress);
     }
 }
 

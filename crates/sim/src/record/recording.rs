@@ -108,7 +108,7 @@ pub struct Meta {
     pub drops: Vec<Drop>,
     pub conservation: Conservation,
     pub pauses: Vec<Pause>,
-    pub storms: Vec<Storm>,
+    pub pause_storms: Vec<PauseStorm>,
     pub queues: Vec<Queue>,
     /// CPUs that served packets.
     pub cpu: Vec<Cpu>,
@@ -284,12 +284,12 @@ pub struct Pause {
 
 /// A port and priority whose PFC watchdog acted.
 #[derive(Clone, Debug, Serialize)]
-pub struct Storm {
+pub struct PauseStorm {
     /// Port, `node:peer`.
     pub port: String,
     /// Priority.
     pub priority: u8,
-    /// Storms detected.
+    /// Pause storms detected.
     pub detected: u64,
     /// Of these, over.
     pub restored: u64,

@@ -116,7 +116,10 @@ def _meta(case: Case, counters: dict[str, int], told: dict[str, Any]) -> dict[st
         "events": counters["offered_packets"],
         "packets": dict.fromkeys(("data", "ack", "nak", "cnp", "pfc", "tcp_data", "tcp_ack"), 0),
         "line_rate_bps": {},
-        **{name: [] for name in ("faults", "drops", "pauses", "storms", "cpu", "latency", "bridge_cores")},
+        **{
+            name: []
+            for name in ("faults", "drops", "pauses", "pause_storms", "cpu", "latency", "bridge_cores")
+        },
         "conservation": {
             "checked_queues": 0,
             "data_packets": dict.fromkeys(

@@ -149,7 +149,7 @@ pub(super) fn recording(
         drops: drops(world),
         conservation,
         pauses: pauses(world),
-        storms: Vec::new(),
+        pause_storms: Vec::new(),
         queues,
         cpu: Vec::new(),
         veth: None,

@@ -1,13 +1,13 @@
-//! PFC storms: what the watchdogs of a switch's ports do. The state machine is in
+//! Pause storms: what the watchdogs of a switch's ports do. The state machine is in
 //! `tailback_proto::flow_control::watchdog`.
 //!
-//! A port in a storm stays marked as paused for its class, so that nothing else on the way out need know of it.
+//! A port in a pause storm stays marked as paused for its class, so that nothing else on the way out need know of it.
 
 use tailback_proto::flow_control::watchdog::{Action, Watchdog};
 
 use super::drops::DropReason;
 use super::lanes::{lane, port_and_class};
-use super::switch::IN_STORM;
+use super::switch::IN_PAUSE_STORM;
 use super::Fabric;
 use crate::event::Event;
 
@@ -43,14 +43,14 @@ impl Fabric {
         }
     }
 
-    /// A pause of a lane ended. Returns whether it is in a storm.
+    /// A pause of a lane ended. Returns whether it is in a pause storm.
     pub fn watch_resume(&mut self, at: usize) -> bool {
         let Some(switch) = self.watching_switch(at) else { return false };
         let Some(watchdog) = self.watchdogs.get_mut(&at) else { return false };
         watchdog.on_resume(self.run.now);
-        let in_storm = watchdog.in_storm();
+        let in_pause_storm = watchdog.in_pause_storm();
         self.schedule_watchdog(at, switch);
-        in_storm
+        in_pause_storm
     }
 
     /// A watchdog may be due.
@@ -69,35 +69,36 @@ impl Fabric {
             None => self.schedule_watchdog(at, switch),
             Some(Action::Drop) => {
                 let s = &mut self.switches[switch];
-                s.cold.storms += 1;
-                s.detours |= IN_STORM;
+                s.cold.pause_storms += 1;
+                s.detours |= IN_PAUSE_STORM;
                 while self.ports[port].backlogged & (1 << class) != 0 {
                     let packet = self.dequeue(port, class);
                     self.release(port, packet);
-                    self.drop_packet(port, packet, DropReason::StormQueued);
+                    self.drop_packet(port, packet, DropReason::PauseStormQueued);
                 }
             }
             Some(Action::Restore) => {
                 let s = &mut self.switches[switch];
-                s.cold.storms -= 1;
-                if s.cold.storms == 0 {
-                    s.detours &= !IN_STORM;
+                s.cold.pause_storms -= 1;
+                if s.cold.pause_storms == 0 {
+                    s.detours &= !IN_PAUSE_STORM;
                 }
                 self.ports[port].paused &= !(1 << class);
             }
         }
     }
 
-    /// A packet for `out_port` has passed the pipeline of a switch with a port in a storm: if it came for that port, or from
+    /// A packet for `out_port` has passed the pipeline of a switch with a port in a pause storm: if it came for that port, or from
     /// it, it is dropped. Returns whether it was.
-    pub fn is_dropped_in_storm(&mut self, in_port: usize, out_port: Option<usize>, index: u32) -> bool {
+    pub fn is_dropped_in_pause_storm(&mut self, in_port: usize, out_port: Option<usize>, index: u32) -> bool {
         let class = self.packets[index].class;
-        let in_storm = |port| self.watchdogs.get(&lane(port, class)).is_some_and(Watchdog::in_storm);
-        let out_port = out_port.filter(|&port| in_storm(port));
-        if in_storm(in_port) {
-            self.drop_packet(in_port, index, DropReason::StormIngress);
+        let in_pause_storm =
+            |port| self.watchdogs.get(&lane(port, class)).is_some_and(Watchdog::in_pause_storm);
+        let out_port = out_port.filter(|&port| in_pause_storm(port));
+        if in_pause_storm(in_port) {
+            self.drop_packet(in_port, index, DropReason::PauseStormIngress);
         } else if let Some(port) = out_port {
-            self.drop_packet(port, index, DropReason::StormEgress);
+            self.drop_packet(port, index, DropReason::PauseStormEgress);
         } else {
             return false;
         }
