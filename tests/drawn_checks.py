@@ -92,14 +92,14 @@ def _close(a: float, b: float, slack: float = 0.5) -> bool:
 def _may_drop_lossless(run: Run, where: str, text: str) -> bool:
     """Whether what the scenario itself sets allows drops there."""
     scenario, network = run.scenario, run.scenario.network
-    from tailback.scenario.receive_buffer import lossless_of, paths_of
+    from tailback.scenario.receive_buffer import host_paths_of, lossless_of
 
     node, _, peer = where.split("/")[0].partition(":")
     priority = int(text.removeprefix("lossless priority ").split()[0])
     if node in network.switches:
         ends = (scenario.switch.qos, scenario.host.qos) if peer in network.hosts else None
         return not isinstance(scenario.switch.pfc.headroom, str) or _unpaused(run, ends, priority, {priority})
-    path = paths_of(scenario)[node]
+    path = host_paths_of(scenario)[node]
     assert path is not None
     buffer = path.receive_buffer
     ends = (scenario.host.qos, scenario.switch.qos) if network.switches else None

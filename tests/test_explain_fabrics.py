@@ -202,7 +202,7 @@ def test_no_port_is_busier_than_its_wire() -> None:
 def test_paths_carry_all_of_a_pair() -> None:
     seen = verdict_of(load(OVERSUBSCRIBED))[1].seen
     for pair in seen.pairs[:50]:
-        found = seen.paths(pair)
+        found = seen.routes(pair)
         assert sum(part for _, part in found) == pytest.approx(1)
         for ports, _ in found:
             assert (ports[0][0], ports[-1][1]) == pair.ends

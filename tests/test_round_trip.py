@@ -63,7 +63,7 @@ def test_of_several_paths_the_slowest_counts() -> None:
     longer = [*links, "a y 100Gbps 1us", "y z 100Gbps 1us", "z b 100Gbps 1us"]
     one, two, three = (longest_round_trip(scenario(each)).time for each in (links, slower, longer))
     assert two - one == 4_000_000
-    assert three == one  # not a shortest path
+    assert three == one  # not a shortest route
 
 
 def test_a_fat_tree() -> None:

@@ -39,7 +39,7 @@ SHARED = {
 }
 """Types that settings of scenarios share with a setting of writers, which declares their bounds."""
 AUTO = (
-    "auto: the longest round trip between two hosts on shortest paths, with a full packet one way and its "
+    "auto: the longest round trip between two hosts on shortest routes, with a full packet one way and its "
     "ACK back, rounded up to 100 ns."
 )
 

@@ -128,7 +128,7 @@ class _Spot:
 
 
 def _shown(names: list[str], most: int) -> list[str | int]:
-    """The names of a tier that are drawn; a number stands for so many that are not."""
+    """The names of a tier that are drawn; a number stands for those that are not, and counts them."""
     if len(names) <= most:
         return list(names)
     first = most // 2

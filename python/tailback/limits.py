@@ -127,7 +127,7 @@ MAX_OUTSTANDING = _limit(
     "a quarter of all PSNs leaves no doubt about which are old",
 )
 MAX_CODE_POINTS = _limit(
-    _TRAFFIC, "Different pairs of DSCP and priority", 64, "pairs", "the engine's tables have so many places"
+    _TRAFFIC, "Different pairs of DSCP and priority", 64, "pairs", "the engine's tables have no more places"
 )
 MAX_MESSAGE_BYTES = _limit(
     _TRAFFIC, "Bytes of a message of a collective", 1 << 31, "bytes", "IB specification 9.7.6: an RDMA WRITE"

@@ -76,8 +76,8 @@ impl Analysis {
         self.reader.read_bytes()
     }
 
-    /// Reads up to so many frames; `true`: the file ends. What follows a block that is cut short is not read: so ends a capture
-    /// whose program was killed.
+    /// Reads at most `max_frames` frames. `true`: the file has ended. A block that is cut short ends it, too: that is how the
+    /// capture of a killed program ends.
     ///
     /// # Errors
     /// Why the file cannot be read any further.

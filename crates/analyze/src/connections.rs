@@ -18,7 +18,7 @@ use crate::spread::{Range, Spread};
 const MAX_WAYS: usize = 1 << 16;
 /// Most recoveries that are listed; all are counted.
 const MAX_LISTED: usize = 10_000;
-/// An answer is of one of so many newest packets.
+/// An answer is to one of this many newest packets.
 const ANSWERED: u32 = 1 << 15;
 const CE: u8 = 0b11;
 

@@ -32,7 +32,7 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// A frame names this priority, with so many quanta.
+    /// A frame names this priority, with its quanta.
     pub fn on_frame(&mut self, now: u64, quanta: u16, speed_bps: Option<u64>) {
         self.expire(now);
         if quanta == 0 {

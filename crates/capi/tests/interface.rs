@@ -26,7 +26,7 @@ fn open() -> *mut Tailback {
     network
 }
 
-/// A rank that hands on what it gets, so many times.
+/// A rank that hands on what it gets, `left` more times.
 struct Rank {
     network: *mut Tailback,
     number: u32,

@@ -63,7 +63,7 @@ impl Pcap {
         Ok(Pcap { file, failed: None })
     }
 
-    /// A frame of so many bytes, or its beginning.
+    /// Writes a frame of `length` bytes, or its beginning.
     pub fn put(&mut self, at: Time, head: &[u8], length: usize) {
         if self.failed.is_none() {
             self.failed = self.write(at, head, length).err();

@@ -87,7 +87,7 @@ impl Clock {
         Duration::from_nanos((until.saturating_sub(now).ps() as f64 * self.slowdown / 1000.0) as u64)
     }
 
-    /// The program has nothing to do for so long: that counts.
+    /// The program has nothing to do for `span`, which counts.
     pub fn sleeps(&mut self, span: Duration) {
         self.allowed_ns += span.as_nanos() as u64;
     }

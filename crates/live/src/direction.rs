@@ -25,7 +25,7 @@ use crate::settings::PointSettings;
 const WIRE_OVERHEAD: u64 = (FCS_BYTES + PREAMBLE_AND_GAP_BYTES) as u64;
 /// Most frames on the emulated link, and held back by events: a link that is longer than that is not emulated.
 const MAX_ON_LINK: usize = 1 << 18;
-/// A packet is overtaken for so long at most: its queue pair may have nothing more to send.
+/// Longest time in which a packet may be overtaken: its queue pair may have nothing more to send.
 const LONGEST_REORDER: Time = Time::from_ms(10);
 
 /// What was counted.
@@ -241,7 +241,7 @@ impl Direction {
         }
     }
 
-    /// From `now` on so many bytes wait.
+    /// `bytes` wait from `now` on.
     fn wait(&mut self, now: Time, bytes: u64) {
         let span = now.saturating_sub(self.counted).ps();
         self.counters.queued_byte_ps += self.queued_bytes as u128 * span as u128;

@@ -1,13 +1,13 @@
 //! A host: the NIC of `proto`, its memory, its writers, and the end of a link. No clock and no I/O.
 //!
-//! Frames that come go in ([`Host::on_frame`]), frames to send come out with the time at which they have crossed the link
-//! ([`Host::next_output`]). In between, what happens happens at its own time, however late the program looks ([`Host::advance`]).
+//! Received frames go in ([`Host::on_frame`]). Frames to send come out with the time at which they have crossed the link
+//! ([`Host::next_output`]). In between, everything happens at its own time, however late the program calls ([`Host::advance`]).
 //!
-//! A packet begins when the link is free and no class that the host sends in is paused: a pause holds all that it sends, CNPs, too.
-//! Memory is real: a WRITE's payload is copied to where it goes, and each message is compared with what was sent when its last packet
-//! is there. Of what another program writes nobody knows what it should be: that is counted, and not kept.
+//! A packet begins when the link is free and no class that the host sends in is paused: a pause holds all that it sends, CNPs too.
+//! Memory is real: the payload of a WRITE is copied to its address, and each message is compared with what was sent once its last
+//! packet has arrived. What another program writes is not known beforehand: it is counted and not kept.
 //!
-//! Leaves out: what a host takes of packets that come too fast (memory takes all of them), and classes of its own for what it sends.
+//! Leaves out: the limits of a host that receives too fast (memory takes every packet), and separate classes for what it sends.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -29,11 +29,11 @@ use crate::pair::{ends_at, memory_of, Pair, ADDRESSES, FIRST_QPN};
 use crate::pattern::Pattern;
 use crate::plan::{class_table, ClassOf, HostPlan, LinkPlan, LivePlan, RemotePlan, Verb, CLASSES};
 
-/// What a time of RNR NAKs is asked for, which nobody here sends: 10.24 ms.
+/// Time asked for in RNR NAKs, which no host here sends: 10.24 ms.
 const RNR_TIMER: u8 = 20;
-/// Frames that wait for the transport: what comes faster is dropped and counted.
+/// Most frames that wait for the transport; more are dropped and counted.
 const MOST_ARRIVING: usize = 1 << 16;
-/// Receives that are posted for SENDs, as perftest's `--rx-depth` has it where nobody says otherwise.
+/// Receives posted for SENDs: the default of perftest's `--rx-depth`.
 const RECEIVES: u64 = 512;
 
 /// A host.
@@ -50,7 +50,7 @@ pub struct Host {
     pairs: Vec<Pair>,
     /// Classes that it sends in, as bits.
     classes: u8,
-    /// Up to when it is worked out what happened.
+    /// The time that it has advanced to.
     at: Time,
     free_at: Time,
     sinks: [PauseSink; CLASSES],
@@ -67,7 +67,7 @@ impl Host {
     /// A host of a plan. `controls`: controllers that are not built in, by their numbers in the plan.
     ///
     /// # Errors
-    /// Its controller cannot be set so; one line.
+    /// The settings of its controller are refused; one line.
     pub fn new(
         plan: &LivePlan,
         number: usize,
@@ -182,10 +182,10 @@ impl Host {
         }
     }
 
-    /// What happened by now.
+    /// Carries out all that happened by `now`.
     pub fn advance(&mut self, now: Time) {
         loop {
-            // A message that is answered makes room for the next, which may leave at once.
+            // An answered message makes room for the next, which may leave at once.
             self.take_events();
             while self.free_at <= self.at && !self.is_paused() {
                 let Some(packet) = self.nic.poll_transmit(self.at) else { break };
@@ -200,12 +200,12 @@ impl Host {
         self.at = self.at.max(now);
     }
 
-    /// When something happens here next that nobody else does.
+    /// When something happens here next without a frame coming.
     fn next_internal(&self) -> Option<Time> {
         let arriving = self.arriving.front().map(|(due, _)| *due);
         let pause = self.pauses.front().map(|(due, _)| *due);
         let pause_end = self.sinks.iter().filter_map(PauseSink::next_timeout).min();
-        // While the link is busy or paused the NIC is not asked: its timers wait for a moment, as a NIC's do for its pipeline.
+        // The NIC is not asked while the link is busy or paused: its timers wait that long, as a real NIC's wait for its pipeline.
         let nic = if self.is_paused() {
             None
         } else if self.free_at > self.at {
@@ -256,7 +256,7 @@ impl Host {
         }
     }
 
-    /// Time that it was paused, a pause that lasts included.
+    /// Time that it was paused, the current pause included.
     pub fn paused(&self) -> Time {
         let lasts = self.sinks.iter().filter_map(PauseSink::paused_since).min();
         Time(self.counters.paused_ps) + lasts.map_or(Time::ZERO, |since| self.at.saturating_sub(since))
@@ -273,7 +273,7 @@ impl Host {
         let (qpn, opcode) = (frame.headers.bth.dest_qp, frame.headers.bth.opcode);
         let place = qpn.checked_sub(FIRST_QPN).map(|place| place as usize);
         let known = place.and_then(|place| self.pairs.get(place)).is_some_and(|pair| {
-            // What another sends in its name has no effect.
+            // Packets that someone else sends in its name have no effect.
             matches!(frame.ip, Ip::V4(ip) if ip.source == pair.peer_ip && ip.destination == self.ip)
         });
         let Some(place) = place.filter(|_| known) else {
@@ -326,7 +326,7 @@ impl Host {
         }
     }
 
-    /// Posts what a writer may have outstanding.
+    /// Posts as many messages as may be outstanding.
     fn post(&mut self, place: usize) {
         let pair = &mut self.pairs[place];
         let Some(sends) = &mut pair.sends else { return };
@@ -343,7 +343,7 @@ impl Host {
                 Verb::Send => Operation::Send { immediate: None },
                 Verb::Read => Operation::Read { remote_address, r_key },
             };
-            // Memory that is sent is what the pattern says: the message's number, and the place in it.
+            // The memory that is sent has a pattern: the message's number and the offset in it.
             let address = if pair.plan.verb == Verb::Read { memory_of(pair.qpn) } else { sends.posted << 32 };
             let request = SendRequest { wr_id: sends.posted, operation, address, length: pair.plan.message };
             if self.nic.post_send(self.at, pair.qpn, request).is_err() {
@@ -409,31 +409,31 @@ impl Host {
         self.on_link.push_back(Sending { due, frame: bytes });
     }
 
-    /// A frame that has crossed the link.
+    /// The next frame that has crossed the link by `now`.
     pub fn next_output(&mut self, now: Time) -> Option<Sending> {
         self.on_link.front().filter(|sending| sending.due <= now)?;
         self.on_link.pop_front()
     }
 
-    /// A frame's memory, for the next one.
+    /// Takes back a frame's memory for the next one.
     pub fn give_back(&mut self, frame: Vec<u8>) {
         self.spare.push(frame);
     }
 
-    /// When something happens by itself.
+    /// When something happens here without a frame coming.
     pub fn next_timeout(&self) -> Option<Time> {
         let output = self.on_link.front().map(|sending| sending.due);
         [output, self.next_internal()].into_iter().flatten().min()
     }
 
-    /// Its flows that it sends: number, counters of the queue pair, and what was sent.
+    /// The flows that it sends: number, QPN, counters of the queue pair, and what was sent.
     pub fn sending(&self) -> impl Iterator<Item = (usize, u32, Counters, &Sends)> {
         self.pairs.iter().filter_map(|pair| {
             Some((pair.flow, pair.qpn, *self.nic.counters_of(pair.qpn)?, pair.sends.as_ref()?))
         })
     }
 
-    /// Payload that is posted and was not sent.
+    /// Payload that is posted and not sent yet.
     pub fn backlog_bytes(&self, now: Time) -> u64 {
         let rest = |pair: &Pair| {
             let posted = pair.sends?.posted * pair.plan.message as u64;
@@ -442,7 +442,7 @@ impl Host {
         self.pairs.iter().filter_map(rest).sum()
     }
 
-    /// Its flows that it receives: number, counters of the queue pair, bytes that were delivered.
+    /// The flows that it receives: number, counters of the queue pair, bytes delivered.
     pub fn receiving(&self) -> impl Iterator<Item = (usize, Counters, u64)> + '_ {
         let receiving = self.pairs.iter().filter(|pair| pair.is_sink());
         receiving.filter_map(|pair| Some((pair.flow, *self.nic.counters_of(pair.qpn)?, pair.delivered)))
@@ -453,21 +453,21 @@ impl Host {
         &self.nic
     }
 
-    /// Whether it writes at all.
+    /// Whether it posts messages at all.
     pub fn writes(&self) -> bool {
         self.pairs.iter().any(|pair| pair.sends.is_some())
     }
 
-    /// Whether all that it was to write is written.
+    /// Whether all messages that it was to post are answered.
     pub fn is_done(&self) -> bool {
         self.pairs.iter().filter_map(|pair| pair.sends.as_ref()).all(|sends| sends.ended.is_some())
     }
 }
 
-/// All of a queue pair's messages go to the same place, one after the other.
+/// Posts a receive. All messages of a queue pair go to the same place, one after the other.
 fn post_receive(nic: &mut Nic, pair: &Pair, wr_id: u64) {
     let (l_key, address, length) = (pair.qpn, memory_of(pair.qpn), pair.plan.message);
-    // A queue pair that has failed takes none, and nothing comes by it.
+    // A failed queue pair refuses it, and receives nothing either.
     let _ = nic.post_receive(pair.qpn, ReceiveRequest { wr_id, l_key, address, length });
 }
 

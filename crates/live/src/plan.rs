@@ -1,4 +1,4 @@
-//! A live run in numbers: hosts, switches and what is written, with nothing left to decide. Times in picoseconds of the run.
+//! A live run in numbers: hosts, switches and flows, with no default left. Times are picoseconds of the run.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ pub type ClassOf = [u8; 64];
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LivePlan {
-    /// Of its random numbers and first PSNs.
+    /// Seed of its random numbers and first PSNs.
     pub seed: u64,
     /// Its end.
     pub duration_ps: u64,
-    /// Seconds of the machine that a second of the run takes.
+    /// Seconds of real time that a second of the run takes.
     pub slowdown: f64,
     /// Length of a bin of the series.
     pub bin_ps: u64,
@@ -34,7 +34,7 @@ pub struct LivePlan {
     pub switches: Vec<SwitchPlan>,
     /// Cables to make: veth pairs.
     pub cables: Vec<[EndPlan; 2]>,
-    /// What is written.
+    /// Queue pairs and their messages.
     pub flows: Vec<FlowPlan>,
 }
 
@@ -44,7 +44,7 @@ pub struct LivePlan {
 pub struct HostPlan {
     /// Its name.
     pub name: String,
-    /// An interface that is there; none: it has a cable, or is elsewhere.
+    /// An existing interface. `None`: it has a cable, or is on another machine.
     pub interface: Option<String>,
     /// Its MAC address. Not the interface's, so that the kernel leaves its frames alone.
     pub mac: [u8; 6],
@@ -54,13 +54,13 @@ pub struct HostPlan {
     pub mtu: u32,
     /// From a packet's last bit to the transport.
     pub rx_latency_ps: u64,
-    /// Data says ECT(0).
+    /// Whether its data is sent with ECT(0).
     pub ect: bool,
     /// Its connections.
     pub transport: TransportParameters,
     /// Its controller.
     pub congestion: Settings,
-    /// DSCP of its CNPs; none: that of the data.
+    /// DSCP of its CNPs; `None`: that of the data.
     pub cnp_dscp: Option<u8>,
     /// Class of each DSCP, for pauses.
     pub class_of: Vec<(u8, u8)>,
@@ -72,7 +72,7 @@ impl HostPlan {
     /// Its controller on its link.
     ///
     /// # Errors
-    /// It cannot be set so, or is not among `controls`.
+    /// Its settings are refused, or it is not among `controls`.
     pub fn controller(&self, controls: &[Arc<dyn ExternalControl>]) -> Result<Congestion, Refused> {
         let mut made = self.congestion.on(Link { rate: self.link.rate(), mtu_bytes: self.mtu })?;
         made.install(controls)?;
@@ -88,11 +88,11 @@ pub struct LinkPlan {
     pub rate_bps: u64,
     /// Its delay.
     pub delay_ps: u64,
-    /// Probability that what comes in here was lost.
+    /// Probability that a frame is lost before it arrives here.
     pub loss: f64,
-    /// What a lossless group of the port may hold above xoff, bytes.
+    /// Bytes that a lossless group of the port may hold above xoff.
     pub headroom_bytes: u64,
-    /// From a pause frame's arrival to quiet.
+    /// From a pause frame's arrival until nothing more is sent.
     pub response_delay_ps: u64,
 }
 
@@ -103,7 +103,7 @@ impl LinkPlan {
     }
 }
 
-/// A switch; see the simulator's `switch_models`, whose names and meanings these are.
+/// A switch, with the names and meanings of the simulator's `switch_models`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -131,7 +131,7 @@ pub struct SwitchPlan {
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct SwitchEcnPlan {
-    /// At ports of this rate; none: at all.
+    /// At ports of this rate; `None`: at all ports.
     pub rate_bps: Option<u64>,
     pub classes: Vec<u8>,
     pub k_min_bytes: u64,
@@ -159,19 +159,19 @@ pub enum EndPlan {
     Port(usize, usize),
 }
 
-/// A queue pair that writes, as `ib_write_bw` does.
+/// A queue pair that keeps messages outstanding, as `ib_write_bw` does.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowPlan {
-    /// Host that writes.
+    /// Host that posts messages.
     pub src: usize,
-    /// Host that is written to.
+    /// Host at the other end.
     pub dst: usize,
     /// Bytes of a message.
     pub message: u32,
     /// Messages posted at a time.
     pub depth: u64,
-    /// How many in all; none: until the end.
+    /// Messages in all; `None`: until the end of the run.
     pub messages: Option<u64>,
     /// When it begins.
     pub start_ps: u64,
@@ -179,15 +179,15 @@ pub struct FlowPlan {
     pub stop_ps: Option<u64>,
     /// DSCP of its packets.
     pub dscp: u8,
-    /// What carries its messages.
+    /// The verb that carries its messages.
     #[serde(default)]
     pub verb: Verb,
-    /// The end that another program has, none where both are this plan's.
+    /// The end at another program; `None` where both ends are this plan's.
     #[serde(default)]
     pub remote: Option<RemotePlan>,
 }
 
-/// What carries messages.
+/// The verb that carries messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
@@ -200,11 +200,11 @@ pub enum Verb {
     Read,
 }
 
-/// An end of a flow at another program, as the two have told each other.
+/// The end of a flow at another program, as the two programs told each other.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemotePlan {
-    /// MAC address on the way there.
+    /// MAC address that its packets go to.
     pub mac: [u8; 6],
     /// Its address.
     pub ip: Ipv4Addr,
@@ -220,7 +220,7 @@ pub struct RemotePlan {
     pub address: u64,
 }
 
-/// The table of a list.
+/// The class of each DSCP, from a list of pairs; class 0 where it names none.
 pub fn class_table(pairs: &[(u8, u8)]) -> ClassOf {
     let mut table = [0; 64];
     for &(dscp, class) in pairs {
@@ -229,7 +229,7 @@ pub fn class_table(pairs: &[(u8, u8)]) -> ClassOf {
     table
 }
 
-/// Whether a class is in a list, as bits.
+/// A list of classes as bits.
 pub fn mask(classes: &[u8]) -> u8 {
     classes.iter().fold(0, |mask, class| mask | 1 << (class & 7))
 }

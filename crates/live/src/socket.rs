@@ -1,9 +1,10 @@
-//! Packet sockets (packet(7)): every frame of an interface, with its Ethernet header. All that is unsafe is here: calls of the C library
-//! with pointers to what lives in this file, or in the caller's hands, for as long as the call takes; and the ring that the kernel puts
-//! frames into (Documentation/networking/packet_mmap.rst).
+//! Packet sockets (packet(7)): every frame of an interface, with its Ethernet header. All unsafe code of the crate is here: calls of the
+//! C library with pointers to values of this file or of the caller that outlive the call, and the ring that the kernel puts frames into
+//! (Documentation/networking/packet_mmap.rst).
 //!
-//! The ring is TPACKET_V2: a frame can be read when it is there. TPACKET_V3 hands over blocks of frames, when they are full or a timer of
-//! a millisecond or more fires, which is longer than a queue takes. Frames are sent by a call each: a ring for that costs as much.
+//! The ring is TPACKET_V2: a frame can be read as soon as it is there. TPACKET_V3 hands over blocks of frames when they are full or when a
+//! timer of a millisecond or more fires, which is longer than frames wait in a queue. Each frame is sent by one call: a ring for sending
+//! costs as much.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -19,17 +20,17 @@ use tailback_proto::wire::MacAddress;
 const VLAN_TAG_BYTES: usize = 4;
 /// Unit in which the kernel allocates a ring.
 const BLOCK_BYTES: usize = 1 << 17;
-/// Before a frame in its slot, what the kernel writes of it, and room for a VLAN tag; behind it, Ethernet's header.
+/// Bytes of a slot beside a frame's payload: the kernel's header, room for a VLAN tag, and the Ethernet header.
 const SLOT_OVERHEAD_BYTES: usize = 128;
 
 /// What is known of a frame that was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// When it came, by the kernel: nanoseconds of the wall clock.
+    /// When the kernel got it: nanoseconds of the wall clock.
     pub at_ns: u64,
-    /// Its checksum is left to a NIC that there is not: its sender's offload is on.
+    /// Its checksum was left to a NIC, and there is none: offload is on at its sender.
     pub unfinished: bool,
-    /// It is longer than the interface's frames: only its beginning was read.
+    /// It is longer than the interface's MTU allows: only its beginning was read.
     pub cut: bool,
 }
 
@@ -57,7 +58,7 @@ fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     checked(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, place, length) }).map(|_| ())
 }
 
-/// Asks for an option, which is plain data.
+/// Reads an option, which is plain data.
 fn get<T: Copy>(fd: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::Result<T> {
     // SAFETY: plain data, for which zeros are values.
     let mut value: T = unsafe { zeroed() };
@@ -69,7 +70,7 @@ fn get<T: Copy>(fd: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::Re
     Ok(value)
 }
 
-/// The longest packet that an interface sends, without Ethernet's header.
+/// The longest packet that an interface sends, without the Ethernet header.
 fn mtu(fd: &OwnedFd, name: &CString) -> io::Result<usize> {
     // SAFETY: plain data, for which zeros are values.
     let mut request: libc::ifreq = unsafe { zeroed() };
@@ -82,8 +83,7 @@ fn mtu(fd: &OwnedFd, name: &CString) -> io::Result<usize> {
     Ok(unsafe { request.ifr_ifru.ifru_mtu } as usize)
 }
 
-/// Memory that a socket's kernel puts frames into, a slot each, one behind the other. A slot is the kernel's or ours: its first word says
-/// whose.
+/// Memory that the kernel puts frames into, each in a slot of its own. A slot belongs to the kernel or to us, as its first word says.
 #[derive(Debug)]
 struct Ring {
     memory: NonNull<u8>,
@@ -98,7 +98,7 @@ unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// Of so many bytes, or of one block where a slot takes more.
+    /// A ring of `bytes`, or of one block where a slot is larger.
     fn new(fd: &OwnedFd, mtu: usize, bytes: usize) -> io::Result<Ring> {
         let slot_bytes = (mtu + SLOT_OVERHEAD_BYTES).next_power_of_two();
         let block_bytes = BLOCK_BYTES.max(slot_bytes);
@@ -114,7 +114,7 @@ impl Ring {
         };
         set(fd, libc::PACKET_RX_RING, &request)?;
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        // SAFETY: a new mapping, of the size that was asked for, wherever the kernel likes.
+        // SAFETY: a new mapping, of the size asked for, at an address that the kernel chooses.
         let memory = unsafe {
             libc::mmap(std::ptr::null_mut(), blocks * block_bytes, protection, flags, fd.as_raw_fd(), 0)
         };
@@ -126,8 +126,8 @@ impl Ring {
     }
 
     fn next<T>(&mut self, act: impl FnOnce(&[u8], Received) -> T) -> Option<T> {
-        // SAFETY: `next` is below `slots`, so the slot is within the mapping. It begins with its status, which kernel and we use as an
-        // atomic word; alignment is that of a page or of a power of two above that of the header.
+        // SAFETY: `next` is below `slots`, so the slot is within the mapping. It begins with its status, an atomic word to the kernel
+        // and to us; it is aligned to a page, or to a power of two above the header's alignment.
         let (slot, status) = unsafe {
             let slot = self.memory.as_ptr().add(self.next * self.slot_bytes);
             (slot, AtomicU32::from_ptr(slot.cast()))
@@ -136,11 +136,11 @@ impl Ring {
         if state & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the slot is ours until its status says otherwise, and begins with a header that the kernel has written.
+        // SAFETY: the slot is ours until we change its status, and begins with a header that the kernel has written.
         let header = unsafe { slot.cast::<libc::tpacket2_hdr>().read() };
         let begin = (header.tp_mac as usize).clamp(VLAN_TAG_BYTES, self.slot_bytes);
         let end = (begin + header.tp_snaplen as usize).min(self.slot_bytes);
-        // SAFETY: from behind the header to the end of the slot at most, which is ours.
+        // SAFETY: at most from behind the header to the end of the slot, which is ours.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut(slot.add(begin - VLAN_TAG_BYTES), end - begin + VLAN_TAG_BYTES)
         };
@@ -165,17 +165,17 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, which nobody else has.
+        // SAFETY: the mapping made by `new`, which nothing else uses.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), self.slots * self.slot_bytes) };
     }
 }
 
 impl PacketSocket {
-    /// Opens a socket on an interface, `eth0`, or `NS/eth0` in a network namespace of `ip netns`. It sees all frames, whoever they are
-    /// for, but for those that it sends. `ring_bytes`: for frames that wait to be read, a power of two.
+    /// Opens a socket on an interface, `eth0`, or `NS/eth0` in a network namespace of `ip netns`. It sees all frames, whatever their
+    /// destination, except those that it sends. `ring_bytes`: room for frames that wait to be read, a power of two.
     ///
     /// # Errors
-    /// There is no such interface or namespace; it may not be read (CAP_NET_RAW).
+    /// There is no such interface or namespace, or reading is not permitted (CAP_NET_RAW).
     pub fn open(name: &str, ring_bytes: usize) -> io::Result<PacketSocket> {
         let Some((namespace, interface)) = name.split_once('/') else {
             return Self::open_here(name, ring_bytes);
@@ -184,7 +184,7 @@ impl PacketSocket {
         there.within(|| Self::open_here(interface, ring_bytes))?
     }
 
-    /// The same in a namespace that is at hand.
+    /// The same in an open namespace.
     ///
     /// # Errors
     /// As [`PacketSocket::open`].
@@ -201,10 +201,10 @@ impl PacketSocket {
         }
         let all = (libc::ETH_P_ALL as u16).to_be();
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // Without a protocol it gets nothing until it is bound: else it would get frames of other interfaces.
+        // With protocol 0 it gets no frame before it is bound; it would get those of other interfaces.
         // SAFETY: no pointers.
         let fd = checked(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new, and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         set(&fd, libc::PACKET_IGNORE_OUTGOING, &1)?;
         let ring = Ring::new(&fd, mtu(&fd, &name)?, ring_bytes)?;
@@ -227,13 +227,13 @@ impl PacketSocket {
         Ok(PacketSocket { ring, fd, mac: MacAddress(mac) })
     }
 
-    /// Does something with the next frame, in the kernel's memory; none: there is none now. A VLAN tag that the kernel has taken off is
-    /// put back.
+    /// Calls `act` with the next frame, which is in the kernel's memory. `None`: there is no frame now. A VLAN tag that the kernel took
+    /// off is put back.
     pub fn receive<T>(&mut self, act: impl FnOnce(&[u8], Received) -> T) -> Option<T> {
         self.ring.next(act)
     }
 
-    /// Frames that came while the ring was full, since the last time that it was asked.
+    /// Frames that came while the ring was full, since the last call.
     ///
     /// # Errors
     /// The interface is gone or down.
@@ -249,7 +249,7 @@ impl PacketSocket {
     /// Sends a frame.
     ///
     /// # Errors
-    /// `EMSGSIZE`: it is too long for the interface; `ENOBUFS`, `EAGAIN`: the interface does not take it now; others: it is gone or down.
+    /// `EMSGSIZE`: it is too long for the interface; `ENOBUFS`, `EAGAIN`: the interface does not accept it now; others: it is gone or down.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: the frame lives until the call returns.
         let sent = unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
@@ -261,7 +261,7 @@ impl PacketSocket {
     }
 }
 
-/// Waits until one of the sockets has a frame, or for so long. Of more than 64 only the first are looked at.
+/// Waits until one of the sockets has a frame, but no longer than `most`. Looks at the first 64 only.
 pub fn wait<'a>(sockets: impl IntoIterator<Item = &'a PacketSocket>, most: Duration) {
     let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 64];
     let mut count = 0;
@@ -270,23 +270,23 @@ pub fn wait<'a>(sockets: impl IntoIterator<Item = &'a PacketSocket>, most: Durat
         count += 1;
     }
     let time = libc::timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos() as _ };
-    // SAFETY: both live until the call returns. An interrupted call is as one that waited shorter.
+    // SAFETY: both live until the call returns. An interrupted call only waits for a shorter time.
     unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const time, std::ptr::null()) };
 }
 
-/// A network namespace. One that was made here, and all interfaces in it, end with its last descriptor: with the process, however that
-/// ends.
+/// A network namespace. One made here goes, with all its interfaces, when its last descriptor is closed: with the process, however
+/// that ends.
 #[derive(Debug)]
 pub struct Namespace(File);
 
 impl Namespace {
-    /// Makes one without a name.
+    /// Makes a namespace without a name.
     ///
     /// # Errors
     /// It is not permitted (CAP_SYS_ADMIN).
     pub fn make() -> io::Result<Namespace> {
         let home = Self::current()?;
-        // SAFETY: no pointers. It is this thread's namespace that changes, and back again at once.
+        // SAFETY: no pointers. Only this thread's namespace changes, and changes back at once.
         checked(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
         let made = Self::current();
         home.enter()?;
@@ -302,10 +302,10 @@ impl Namespace {
         checked(unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) }).map(|_| ())
     }
 
-    /// Does something there, in this thread, and comes back.
+    /// Calls `act` in the namespace, in this thread, and leaves it again.
     ///
     /// # Errors
-    /// It may not be entered, or left.
+    /// It cannot be entered, or left.
     pub fn within<T>(&self, act: impl FnOnce() -> T) -> io::Result<T> {
         let home = Self::current()?;
         self.enter()?;
@@ -314,7 +314,7 @@ impl Namespace {
         Ok(done)
     }
 
-    /// Its path, for other processes as long as this one has it.
+    /// The path by which other processes find it, as long as this one holds it.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }

@@ -1,6 +1,6 @@
-//! A switch with one shared buffer, for frames as bytes: no clock and no I/O. What it decides, it decides as the simulator's does
-//! (`sim/src/fabric/switch.rs`, where its sources are): thresholds of alpha times what is free, pauses by ingress group, headroom, ECN
-//! by what a packet leaves behind in its queue.
+//! A switch with one shared buffer, for frames as bytes: no clock and no I/O. It decides as the simulator's switch does
+//! (`sim/src/fabric/switch.rs`, which has the sources): thresholds of alpha times the free buffer, pauses by ingress group, headroom,
+//! ECN by the queue that a packet leaves behind.
 //!
 //! Leaves out: weights of classes, pools, the watchdog of pause storms, and routes that are learned.
 
@@ -19,10 +19,10 @@ use crate::direction::{seeded, uniform};
 use crate::frame::{dscp, layout, mark};
 use crate::plan::{class_table, mask, ClassOf, LinkPlan, PortPlan, SwitchEcnPlan, SwitchPlan, CLASSES};
 
-/// Frames in the pipeline: more than a socket holds.
+/// Most frames in the pipeline: more than a socket holds.
 const MOST_ARRIVING: usize = 1 << 16;
 
-/// What a class of a port counted, both ways.
+/// Counters of a class of a port, both ways.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[allow(missing_docs)] // named as what they are
 pub struct LaneCounters {
@@ -42,12 +42,12 @@ pub struct LaneCounters {
     pub most_held: u64,
 }
 
-/// A class of a port: its egress queue, and what came in by it.
+/// A class of a port: its egress queue, and its ingress group.
 #[derive(Debug, Default)]
 pub struct Lane {
     queue: VecDeque<Held>,
     queued: u64,
-    /// Longest since the last look, and bytes times picoseconds.
+    /// Largest since the last look, and bytes times picoseconds.
     max_queued: u64,
     queued_ps: u128,
     sink: PauseSink,
@@ -69,7 +69,7 @@ struct Held {
     ingress: usize,
 }
 
-/// What is read of a lane for a bin of the series.
+/// The values of a lane in a bin of the series.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
 pub struct LaneBin {
@@ -87,7 +87,7 @@ impl Lane {
         self.changed = now;
     }
 
-    /// What it was since the last look.
+    /// Takes the values since the last look.
     pub fn take_bin(&mut self, now: Time) -> LaneBin {
         self.integrate(now);
         let bin = LaneBin {
@@ -101,7 +101,7 @@ impl Lane {
         bin
     }
 
-    /// What it counted up to now.
+    /// Its counters at `now`.
     pub fn told(&self, now: Time) -> LaneCounters {
         let [paused, pausing] = self.pauses(now);
         LaneCounters {
@@ -113,7 +113,7 @@ impl Lane {
         }
     }
 
-    /// Time that it was paused, and time that it paused its peer, up to now.
+    /// Time that it was paused, and time that it paused its peer, until `now`.
     pub fn pauses(&self, now: Time) -> [Time; 2] {
         let since = |at: Option<Time>| at.map_or(0, |at| now.saturating_sub(at).ps());
         [
@@ -212,7 +212,7 @@ impl Switch {
         &self.plan.name
     }
 
-    /// What a group may hold in the shared buffer.
+    /// Bytes that a group may hold in the shared buffer.
     pub fn ingress_threshold(&self) -> u64 {
         self.plan.xoff.unwrap_or((self.free as f64 * self.plan.ingress_alpha) as u64)
     }
@@ -236,7 +236,7 @@ impl Switch {
         self.free
     }
 
-    /// A frame comes by a port.
+    /// A frame arrives at a port.
     pub fn on_frame(&mut self, now: Time, port: usize, bytes: &[u8]) {
         if self.ports[port].link.loss > 0.0 && uniform(&mut self.random) < self.ports[port].link.loss {
             self.ports[port].lost += 1;
@@ -259,7 +259,7 @@ impl Switch {
         self.arriving.push_back((now + Time(self.plan.latency_ps), port, frame));
     }
 
-    /// What happened by now.
+    /// Carries out all that happened by `now`.
     pub fn advance(&mut self, now: Time) {
         while let Some(next) = self.next_internal().filter(|next| *next <= now) {
             self.at = self.at.max(next);
@@ -304,7 +304,7 @@ impl Switch {
         }
     }
 
-    /// A frame is through the pipeline: into the buffer, or dropped.
+    /// A frame has passed the pipeline: it enters the buffer or is dropped.
     fn admit(&mut self, ingress: usize, frame: Vec<u8>) {
         let found = layout(&frame);
         let class = self.class_of[found.ip.map_or(0, |ip| dscp(&frame, ip)) as usize] as usize;
@@ -361,7 +361,7 @@ impl Switch {
         lane.queue.push_back(Held { frame, ip: found.ip, ingress });
     }
 
-    /// Asks the peer of a port for a pause of a class, or repeats that.
+    /// Asks the peer of a port for a pause of a class, or renews it.
     fn pause(&mut self, port: usize, class: usize) {
         let span = pause_span(self.plan.quanta, self.ports[port].link.rate());
         self.ports[port].lanes[class].source.pause(self.at, span);
@@ -401,7 +401,7 @@ impl Switch {
         }
     }
 
-    /// The room of a packet is free again, that in headroom first.
+    /// Frees the buffer of a packet, headroom first.
     fn release(&mut self, ingress: usize, class: usize, bytes: u64) {
         let now = self.at;
         let group = &mut self.ports[ingress].lanes[class];
@@ -424,7 +424,7 @@ impl Switch {
         }
     }
 
-    /// A resume goes at once where the link is free.
+    /// Sends a pending pause or resume at once where the link is free.
     fn flush(&mut self, port: usize) {
         if self.ports[port].free_at <= self.at {
             self.send_pauses(port);
@@ -440,7 +440,7 @@ impl Switch {
             time[class] = if lane.source.asserted() { self.plan.quanta } else { 0 };
         }
         let mut frame = vec![0; Pfc::LEN];
-        // Of no host: a switch's own address (locally administered).
+        // A switch's own, locally administered address.
         let source = MacAddress([0x02, 0x54, 0x42, 0xff, 0, number as u8]);
         Pfc { source, class_enable_vector: named, time }.emit(&mut frame);
         self.pause_frames += 1;
@@ -448,19 +448,19 @@ impl Switch {
         port.on_link.push_back(Sending { due: port.free_at + Time(port.link.delay_ps), frame });
     }
 
-    /// A frame that has crossed the link behind a port.
+    /// The next frame that has crossed the link behind a port by `now`.
     pub fn next_output(&mut self, now: Time, port: usize) -> Option<Sending> {
         let on_link = &mut self.ports[port].on_link;
         on_link.front().filter(|sending| sending.due <= now)?;
         on_link.pop_front()
     }
 
-    /// A frame's memory, for the next one.
+    /// Takes back a frame's memory for the next one.
     pub fn give_back(&mut self, frame: Vec<u8>) {
         self.spare.push(frame);
     }
 
-    /// When something happens by itself.
+    /// When something happens here without a frame coming.
     pub fn next_timeout(&self) -> Option<Time> {
         let outputs = self.ports.iter().filter_map(|port| port.on_link.front().map(|sending| sending.due));
         outputs.chain(self.next_internal()).min()
@@ -468,7 +468,7 @@ impl Switch {
 }
 
 impl Port {
-    /// Classes with a packet that may go.
+    /// Classes with a packet that may leave.
     fn eligible(&self) -> u8 {
         let may = |lane: &Lane| !lane.queue.is_empty() && !lane.sink.is_paused();
         self.lanes.iter().enumerate().fold(0, |bits, (class, lane)| bits | (may(lane) as u8) << class)

@@ -80,7 +80,7 @@ impl Rules {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Queue objects of this size while that is allowed, at most so many.
+    /// Queue objects of this size while that is allowed, at most `most`.
     Queue {
         size: u32,
         most: u32,

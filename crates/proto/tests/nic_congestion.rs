@@ -146,7 +146,7 @@ fn a_window_waits_for_acks_and_marks_come_back_with_them() {
     mark(&mut end, 502, false);
     assert_eq!(end.sends(), ["Acknowledge 502 0x1f msn 3"]);
 
-    // 5 us at 100 Gbit/s are 62,500 B: so many packets, each of which asks, and then one for each that is acknowledged.
+    // 5 us at 100 Gbit/s are 62,500 B: that many leave at once, and each asks for an ACK; then one for each acknowledged.
     end.post(SEND, 1 << 20);
     let mut sent = Vec::new();
     while end.now < Time::from_us(90) {

@@ -36,7 +36,7 @@ fn periodic(p: f64) -> impl FnMut() -> bool {
     }
 }
 
-/// Long enough for so many losses: a window of 1.22 / sqrt(p) loses p times that in a round trip.
+/// Time in which `losses` happen: a window of 1.22 / sqrt(p) loses p times that in a round trip.
 fn span(losses: f64, p: f64, rtt: Time) -> Time {
     Time((rtt.0 as f64 * losses / (1.22 * p.sqrt())) as u64)
 }

@@ -95,7 +95,7 @@ fn a_window_that_is_not_used_does_not_grow() {
     let p = TcpParameters { initial_window: 100 * SEGMENT, ..reno() };
     let mut sender = TcpSender::new(&p);
     let mut acked = 0;
-    // The application writes so many segments a round trip.
+    // The application writes `written` segments a round trip.
     let mut round = |sender: &mut TcpSender, written: u64| {
         sender.write(written * SEGMENT);
         drain(sender, &p, ms(acked));
@@ -125,7 +125,7 @@ fn a_window_that_is_not_used_does_not_grow() {
     assert!(sender.cwnd() <= before + SEGMENT, "it held data back, but not in the last round trip");
 }
 
-/// A flow alone on a fast link: its window in segments, so long after it first left slow start or recovery.
+/// The window of a lone flow on a fast link in segments, `waits` after it first left slow start or recovery.
 fn cubic_after(lost: impl Fn(usize) -> bool, window: u64, rtt: Time, waits: Time) -> f64 {
     let link = Link {
         rate: Rate::from_gbps(100),

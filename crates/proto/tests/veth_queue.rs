@@ -77,10 +77,10 @@ fn xdp_frames_are_neither_charged_nor_stopped_by_the_limit() {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The stack sends while it may, up to so many packets of so many bytes.
+    /// The stack sends while it may: at most this many packets, of this many bytes each.
     Send(u32, u32),
     Frame,
-    /// A poll takes up to so many packets, each that many us after the one before.
+    /// A poll takes at most this many packets, each this many us after the one before.
     Poll(u32, u64),
     Wait(u64),
     TearDown,

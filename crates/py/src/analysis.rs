@@ -22,8 +22,8 @@ impl Analysis {
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// Reads up to so many frames, without the interpreter's lock: the bytes of the file that were read so far, and whether it
-    /// ends. ValueError with what was found where it cannot be read any further.
+    /// Reads at most `max_frames` frames without the interpreter's lock. Returns the bytes of the file read so far, and whether
+    /// it ends. ValueError says what was found where it cannot be read any further.
     fn advance(&mut self, py: Python<'_>, max_frames: u64) -> PyResult<(u64, bool)> {
         let analysis = self.0.get_mut().ok().and_then(Option::as_mut).ok_or_else(finished)?;
         let done = py

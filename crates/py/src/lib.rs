@@ -209,8 +209,8 @@ impl Simulation {
             .map_err(PyValueError::new_err)
     }
 
-    /// Has the run on so many cores, before it begins: how many it takes, and why not more. `None`: as many as there
-    /// are, where that is worth it.
+    /// Runs on `wanted` cores; call it before the run begins. Returns how many it takes, and why not more. `None`: as many as
+    /// there are, where that is worth it.
     #[pyo3(signature = (wanted))]
     fn use_threads(&mut self, py: Python<'_>, wanted: Option<usize>) -> PyResult<(usize, Option<String>)> {
         let simulation = self.0.as_mut().ok_or_else(finished)?;

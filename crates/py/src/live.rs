@@ -36,8 +36,8 @@ impl Live {
         py.detach(|| self.0.follow(path)).map_err(PyErr::from)
     }
 
-    /// Runs for so many milliseconds, without the interpreter's lock: whether the run is over. OSError: an interface is gone;
-    /// ControllerError.
+    /// Runs for `milliseconds` without the interpreter's lock. Returns whether the run is over. OSError: an interface is gone;
+    /// ControllerError: a controller in Python failed.
     fn run(&mut self, py: Python<'_>, milliseconds: u64) -> PyResult<bool> {
         let over = py.detach(|| self.0.run(Duration::from_millis(milliseconds))).map_err(interface_error)?;
         controllers::raise(py, &self.1)?;

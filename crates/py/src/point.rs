@@ -21,12 +21,12 @@ impl Point {
         tailback_live::point::Point::new([first, second], &settings).map(Point).map_err(interface_error)
     }
 
-    /// Its clock becomes that of so many programs with end points, which find it by a file. OSError: it cannot be made.
+    /// Its clock becomes that of `followers` programs with end points, which find it by a file. OSError: it cannot be made.
     fn lead(&mut self, path: &str, followers: usize) -> PyResult<()> {
         self.0.lead(path, followers).map_err(PyErr::from)
     }
 
-    /// Forwards for so many milliseconds, without the interpreter's lock. OSError: an interface is gone.
+    /// Forwards for `milliseconds` without the interpreter's lock. OSError: an interface is gone.
     fn run(&mut self, py: Python<'_>, milliseconds: u64) -> PyResult<()> {
         py.detach(|| self.0.run(Duration::from_millis(milliseconds))).map_err(interface_error)
     }

@@ -31,7 +31,7 @@ pub(crate) struct Skips {
 }
 
 impl Skips {
-    /// So much is skipped now.
+    /// `length` is skipped now.
     pub fn add(&mut self, now: Time, length: Time) {
         self.log.push((now, length));
         self.total += length;

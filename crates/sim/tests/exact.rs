@@ -10,7 +10,7 @@ use tailback_sim::plan::{CongestionPlan, Plan, Skip, WriterPlan};
 use tailback_sim::record::Recording;
 use tailback_sim::Simulation;
 
-/// Runs it in calls of so many events.
+/// Runs it in calls of `step` events.
 fn run_in_steps(plan: Plan, step: u64) -> Recording {
     let mut simulation = Simulation::new(plan).expect("it is possible");
     while !simulation.advance(step).done {}

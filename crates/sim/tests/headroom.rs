@@ -83,7 +83,7 @@ impl Case {
         on_pcie + self.packets[on_pcie..].iter().position(passes).expect("enough packets")
     }
 
-    /// Whether no lossless packet is dropped with so much room above xoff.
+    /// Whether no lossless packet is dropped with this headroom above xoff.
     fn holds(&self, headroom: u64) -> bool {
         let mut simulation = Simulation::new(self.plan(headroom)).expect("the plan is possible");
         while !simulation.advance(100_000).done {}
@@ -159,7 +159,7 @@ impl Case {
     }
 }
 
-/// Whether a packet of the grid has so many bytes on the wire.
+/// Whether some packet of the grid has this size on the wire.
 fn is_packet(wire_bytes: u32) -> bool {
     (102..=LARGEST).contains(&wire_bytes) && wire_bytes % 4 == 2
 }
@@ -180,7 +180,7 @@ fn links(shape: Shape) -> Vec<Link> {
     links
 }
 
-/// Packets that come before it matters: one; at a NIC so many that its buffer is as large as the engine asks for, and one
+/// Packets that come before it matters: one; at a NIC enough for a buffer as large as the engine asks for, and one more
 /// that is on PCIe.
 fn before(shape: Shape) -> usize {
     if shape == Shape::NicToNic {

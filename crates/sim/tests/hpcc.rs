@@ -82,7 +82,7 @@ fn many_queue_pairs() {
     assert_equal("qpscale2_128", &["pfc.txt"]);
 }
 
-/// 561 messages over five hops, equal-cost paths, ten million packet-hops.
+/// 561 messages over five hops, equal-cost routes, ten million packet-hops.
 #[test]
 fn fat_tree() {
     assert_equal("fatk4_16h_ws50_10ms", &["fct.txt"]);

@@ -152,7 +152,7 @@ impl TbfCase {
 
 #[derive(Debug, TypeGenerator)]
 enum Input {
-    /// So many packets of a flow.
+    /// `count` packets of a flow.
     Enqueue {
         after: Span,
         count: u8,

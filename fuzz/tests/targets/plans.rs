@@ -120,7 +120,7 @@ fn assert_a_line(error: &PlanError) {
     assert!(!text.is_empty() && !text.contains('\n') && text.len() < 1000, "{text:?}");
 }
 
-/// Advances in steps of so many events, of 2,000 at most in all.
+/// Advances in steps of `step` events, 2,000 at most in all.
 fn advance(step: u64, mut advance: impl FnMut(u64) -> Progress) -> Progress {
     let mut before = advance(0);
     for _ in 0..2000 / step {

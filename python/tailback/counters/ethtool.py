@@ -16,8 +16,8 @@ from tailback.counters.style import (
     counted,
     counted_at,
     counters_of,
+    host_path_of,
     hosts,
-    path_of,
     pfc_priorities,
     ports_of,
     switches,
@@ -77,7 +77,7 @@ def _of_host(result: Recorded, host: str) -> dict[str, int]:
         if f"{way}_prio{{}}_{unit}" in known:
             lines[f"{way}_{unit}_phy"] = sum(own.get(f"{way}_prio{prio}_{unit}", 0) for prio in PRIORITIES)
     of_path = ("outbound_pci_stalled_wr", "outbound_pci_stalled_wr_events")
-    has_path = path_of(result, host) is not None
+    has_path = host_path_of(result, host) is not None
     for name in ("rx_discards_phy", *(of_path if has_path else ())):
         if name in known:
             lines[name] = own.get(name, 0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tailback.counters.style import Style, hosts, nic_of, path_of, pfc_priorities
+from tailback.counters.style import Style, host_path_of, hosts, nic_of, pfc_priorities
 from tailback.recorded.setup import ScenarioSetup
 from tailback.scenario.classes import Classification
 from tailback.scenario.hosts import check_entry, names
@@ -30,8 +30,8 @@ def _with_nic(result: Recorded) -> list[str]:
 
 def render(result: Recorded, host: str) -> str:
     """Settings, as the run had them."""
-    path = path_of(result, host)
-    sizes, of_priority, rows = (UNKNOWN, [UNKNOWN] * 8, []) if path is None else _buffers(path)
+    host_path = host_path_of(result, host)
+    sizes, of_priority, rows = (UNKNOWN, [UNKNOWN] * 8, []) if host_path is None else _buffers(host_path)
     metres = _cable_len(result, host)
     under_pfc = pfc_priorities(result, host)
     text = [
@@ -65,14 +65,14 @@ def _trust(result: Recorded) -> list[str]:
     return lines
 
 
-def _buffers(path: Mapping[str, Any]) -> tuple[str, list[str], list[str]]:
+def _buffers(host_path: Mapping[str, Any]) -> tuple[str, list[str], list[str]]:
     """Sizes in one line, the buffer of each priority, and the file buffer_size."""
     parts: list[dict[str, Any]] = [{}] * BUFFERS
     sizes = [0] * BUFFERS
     buffer_of = ["0"] * 8
-    for part in path["receive_buffers"]:
+    for part in host_path["receive_buffers"]:
         number, key = (0, "lossy_size") if part["xoff_bytes"] is None else (1, "lossless_size")
-        parts[number], sizes[number] = part, path["receive_buffer"][key]
+        parts[number], sizes[number] = part, host_path["receive_buffer"][key]
         for priority in part["priorities"]:
             buffer_of[priority] = str(number)
     total = sum(sizes)
@@ -93,14 +93,14 @@ def _cable_len(result: Recorded, host: str) -> int | None:
     if not isinstance(result.setup, ScenarioSetup):
         return None
     settings = result.setup.scenario["host"]
-    path = settings["path"] or {}
+    host_path = settings["path"] or {}
     for own in settings["path_by_host"]:
         entries = own["hosts"] if isinstance(own["hosts"], list) else [own["hosts"]]
         if any(check_entry(entry) for entry in entries):
             raise ValueError("path_by_host names no hosts")
         if host in names(tuple(entries), hosts(result)):
-            path = own
-    metres: int | None = (path.get("receive_buffer") or {}).get("cable_len")
+            host_path = own
+    metres: int | None = (host_path.get("receive_buffer") or {}).get("cable_len")
     return metres
 
 

@@ -1,4 +1,4 @@
-"""What Intel PCM shows of a host's data path: `pcm-pcie` (DDIO), `pcm-memory`, and the IIO's occupancy.
+"""What Intel PCM shows of a host path: `pcm-pcie` (DDIO), `pcm-memory`, and the IIO's occupancy.
 
 The names of the events are those of `pcm-pcie -e`: ItoM are full lines that a device writes, PCIRdCur lines
 that it reads. PCM tells reads of memory from writes, and not cores from devices: by owner there is more here
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailback.counters.style import Style, counters_of, hosts, path_of
+from tailback.counters.style import Style, counters_of, host_path_of, hosts
 
 if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
@@ -21,21 +21,21 @@ _WAYS = ("read", "write")
 
 
 def _with_path(result: Recorded) -> list[str]:
-    return [host for host in hosts(result) if path_of(result, host) is not None]
+    return [host for host in hosts(result) if host_path_of(result, host) is not None]
 
 
 def render(result: Recorded, host: str) -> str:
     """Events of the whole run, and means over it."""
-    own, path = counters_of(result, host), path_of(result, host)
-    assert path is not None
+    own, host_path = counters_of(result, host), host_path_of(result, host)
+    assert host_path is not None
     from tailback.recorded.bins import (
         PS_PER_S,
     )  # NumPy takes a while to load, and only names of tools are needed until here
 
     seconds = int(result.meta["end_ps"]) / PS_PER_S
     lines: list[tuple[str, str]] = []
-    reads = path["reads"] is not None
-    if "memory" in path["target"]:
+    reads = host_path["reads"] is not None
+    if "memory" in host_path["target"]:
         for name in (*(["PCIRdCur_total"] if reads else []), "ItoM_total", "ItoM_miss", "ItoM_hit"):
             event, kind = name.split("_")
             lines.append((f"{event} ({kind})", str(own.get(name, 0))))
@@ -54,13 +54,13 @@ def render(result: Recorded, host: str) -> str:
     names = {
         f"{what} by the {owner}": f"memory_{what}_bytes_{key}" for owner, key in _OWNERS for what in _WAYS
     }
-    if "gpu" in path["target"]:
+    if "gpu" in host_path["target"]:
         names = {f"BAR1 {what} by the NIC": f"bar1_{what}_bytes" for what in _WAYS}
     if not reads:
         names = {what: name for what, name in names.items() if not what.endswith("read by the NIC")}
     rates = {what: own.get(name, 0) / seconds / 1e6 if seconds else 0.0 for what, name in names.items()}
     lines += [(f"{what} (MB/s)", f"{rate:.2f}") for what, rate in rates.items()]
-    if "memory" in path["target"]:
+    if "memory" in host_path["target"]:
         lines.append(("Memory Throughput (MB/s)", f"{sum(rates.values()):.2f}"))
     else:
         lines.append(("BAR1 stalled (us)", str(own.get("bar1_stalled_us", 0))))

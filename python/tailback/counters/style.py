@@ -76,17 +76,17 @@ def nic_of(result: Recorded, host: str) -> Mapping[str, Any]:
     return {} if number is None else result.plan["nics"][number]
 
 
-def path_of(result: Recorded, host: str) -> Mapping[str, Any] | None:
-    """A host's data path in the plan; None for an ideal host."""
+def host_path_of(result: Recorded, host: str) -> Mapping[str, Any] | None:
+    """The host path of a host in the plan; None for an ideal host."""
     return nic_of(result, host).get("host_path")
 
 
 def pfc_priorities(result: Recorded, host: str) -> list[int]:
     """Priorities under PFC at a host: those of its receive buffer, and those that its switch pauses."""
-    path = path_of(result, host)
+    host_path = host_path_of(result, host)
     own = [
         priority
-        for part in (path or {}).get("receive_buffers", [])
+        for part in (host_path or {}).get("receive_buffers", [])
         if part["xoff_bytes"] is not None
         for priority in part["priorities"]
     ]

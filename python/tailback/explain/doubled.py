@@ -43,21 +43,21 @@ def doublings(plan: Plan) -> dict[Key, Doubling]:
         if path is None:
             continue
         credits = {"pcie.iio_lines": 2, "pcie.header_credits": 2}
-        found["pcie", host] = partial(_path, host=host, factors={"pcie.rate": 2})
-        found["credits", host] = partial(_path, host=host, factors=credits)
+        found["pcie", host] = partial(_host_path, host=host, factors={"pcie.rate": 2})
+        found["credits", host] = partial(_host_path, host=host, factors=credits)
         if "memory" in path["target"]:
-            found["memory", host] = partial(_path, host=host, factors={"target.memory.own.bandwidth": 2})
+            found["memory", host] = partial(_host_path, host=host, factors={"target.memory.own.bandwidth": 2})
         else:
             faster = {"own.bandwidth": 2, "own.outstanding": 2, "own.hop_latency": 0.5}
             if path["target"]["gpu"]["stalls"] is not None:
                 faster["stalls.duration"] = 0.5
             factors = {f"target.gpu.{key}": by for key, by in faster.items()}
-            found["gpu", host] = partial(_path, host=host, factors=factors)
+            found["gpu", host] = partial(_host_path, host=host, factors=factors)
     for host in sorted(senders):
         path = _nic(plan, host)["host_path"]
         if path is not None and path["reads"] is not None:
             factors = {"reads.outstanding": 2, "pcie.rate": 2}
-            found["reads", host] = partial(_path, host=host, factors=factors)
+            found["reads", host] = partial(_host_path, host=host, factors=factors)
     for host in sorted({one[end] for one in plan["tcp_connections"] for end in ("src", "dst")}):
         found["cpu", host] = partial(_edit, host=host, part="cpu", factors={"clock": 2})
     for host in sorted({one["dst"] for one in plan["tcp_connections"]}):
@@ -150,7 +150,7 @@ def _edit(plan: Plan, host: str, part: str, factors: Mapping[str, float]) -> Pla
     return edited
 
 
-def _path(plan: Plan, host: str, factors: Mapping[str, float]) -> Plan:
+def _host_path(plan: Plan, host: str, factors: Mapping[str, float]) -> Plan:
     return _edit(plan, host, "host_path", factors)
 
 

@@ -216,7 +216,7 @@ class Observed(Ways):
             if self.bins.has(host, metric):
                 return self.mean(host, metric) / self.link_rate(port)
         frames, size = self._sent[port]
-        # Counters know the whole run only: the span had so much more of the traffic.
+        # Counters know the whole run only: `pace` says how much more of the traffic the span had.
         whole = (size + GAP_BYTES * frames) * 8 / self.bins.end_s
         return whole * self.pace / self.link_rate(port)
 

@@ -1,4 +1,4 @@
-"""What can hold a sender back that nobody on its path holds: its window, its limiter, its reads, or nothing
+"""What can hold a sender back that no stage it passes holds: its window, its limiter, its reads, or nothing
 to send.
 """
 
@@ -107,11 +107,11 @@ class Senders:
         """
         if self.seen.work.endless or len(ways) == 1:
             return ways
-        parts = [part * max(stage.use for stage in path) ** LATE for path, part in ways]
+        parts = [part * max(stage.use for stage in passed) ** LATE for passed, part in ways]
         whole = sum(parts)
         if not whole:
             return ways
-        return [(path, part / whole) for (path, _), part in zip(ways, parts, strict=True)]
+        return [(passed, part / whole) for (passed, _), part in zip(ways, parts, strict=True)]
 
     def in_all(self, parts: list[tuple[float, float]]) -> float:
         """The gain of all traffic where parts of it gain: of throughput the mean; of messages, the time by
@@ -209,12 +209,12 @@ class Senders:
         shares = (more / all_ if all_ else 0.0 for more, all_ in zip(again, sent, strict=True))
         return dict(zip(pairs, shares, strict=True))
 
-    def loss(self, pair: Pair, path: list[Stage]) -> Stage | None:
+    def loss(self, pair: Pair, passed: list[Stage]) -> Stage | None:
         """Packets that nobody had to drop, where much is sent again for them: lost on cables, or for want of
         headroom.
         """
         again = self.sent_again.get(pair.ends, 0.0)
-        links = [stage for stage in path if stage.kind == "link"]
+        links = [stage for stage in passed if stage.kind == "link"]
         if again < SOME or not links:
             return None
         sent = Figure(f"{pair.src} packets_retransmitted", text.share(again), "0 where nothing is lost")

@@ -27,7 +27,7 @@ class Figure:
 
 @dataclass(eq=False)
 class Stage:
-    """One server on a path. `kind`: link, pcie, credits, memory, gpu, cpu, window, reads or throttle."""
+    """One server that data pass. `kind`: link, pcie, credits, memory, gpu, cpu, window, reads or throttle."""
 
     kind: str
     where: str
@@ -173,8 +173,8 @@ class Stages:
         plate = seen.host_path.get(host)
         if plate is None:
             return None
-        if ("path", host) in self._made:
-            return self._made["path", host]
+        if ("host_path", host) in self._made:
+            return self._made["host_path", host]
         buffer, pcie = f"{host}/nic-rx", f"{host}/pcie"
         stalled = seen.waits(pcie, PCIE_CREDIT_STALL)
         written = seen.counters.get((host, ""), {}).get("pcie_write_bytes", 0)
@@ -194,7 +194,7 @@ class Stages:
             figures.append(Figure(f"{host} rx_discards_phy", text.count(dropped), "0"))
         stall = Figure(f"{pcie} stalled_share", text.share(stalled), "0 with credits to spare")
         link = Figure(f"{pcie} busy share", f"{text.share(busy)} of {text.rate(plate['pcie'])}", "below 90 %")
-        kind = self._path_kind(host, stalled, busy)
+        kind = self._host_path_kind(host, stalled, busy)
         figures += [stall, link] if kind != "pcie" else [link, stall]
         if plate["memory"]:
             figures.append(self._memory_figure(host))
@@ -202,7 +202,7 @@ class Stages:
         serial = busy if kind == "pcie" else min(use, 2 * stalled)
         stands = waits > FEW_BYTES or pausing > SOME
         stage = Stage(kind, host, use, holds, figures, use, told, stands, dropped > 0, serial)
-        self._made["path", host] = stage
+        self._made["host_path", host] = stage
         return stage
 
     def memory_use(self, host: str) -> float:
@@ -217,8 +217,8 @@ class Stages:
         value = f"{text.share(self.memory_use(host))}: cores {text.rate(cores)}, NIC {text.rate(nic)}"
         return Figure(f"{row} bandwidth used", value, "below 70 %: writes hardly wait")
 
-    def _path_kind(self, host: str, stalled: float, busy: float) -> str:
-        """What doubling would help most, of a path whose time is `busy` and `stalled`.
+    def _host_path_kind(self, host: str, stalled: float, busy: float) -> str:
+        """What doubling would help most, of a host path whose time is `busy` and `stalled`.
 
         Outages of a GPU are told apart by their own counter: while one lasts, all that has credits stands in
         the IIO. What is stalled besides is a round trip that is too long for the credits.

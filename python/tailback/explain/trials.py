@@ -43,7 +43,7 @@ from tailback.explain.verdict import (
     WORTH_IT,
     Candidate,
     Verdict,
-    on_path,
+    stages_passed,
 )
 from tailback.plan import packed_plan
 from tailback.recorded.bins import Bins
@@ -97,7 +97,7 @@ class Delivered:
         return np.array_equal(self.edges_s, other.edges_s) and np.array_equal(self.bytes, other.bytes)
 
     def time(self, size: float) -> float:
-        """Until so much was delivered, in seconds; as long again as it takes where it was not."""
+        """When `size` bytes were delivered, in seconds; extrapolated where they were not."""
         total = float(self.bytes[-1])
         if size > total:
             return float(self.edges_s[-1]) * size / total if total else float("inf")
@@ -327,12 +327,12 @@ def _observed(verdict: Verdict) -> dict[Key, list[Stage]]:
     senders = Senders(stages)
     found: dict[Key, dict[str, Stage]] = {}
     for pair in verdict.seen.pairs:
-        for ports, _ in verdict.seen.paths(pair):
-            path = on_path(stages, senders, pair, ports)
-            own = [senders.window(pair), senders.fetched(pair), senders.loss(pair, path)]
+        for ports, _ in verdict.seen.routes(pair):
+            passed = stages_passed(stages, senders, pair, ports)
+            own = [senders.window(pair), senders.fetched(pair), senders.loss(pair, passed)]
             if pair.ways:
                 own.append(senders.limiter(pair, stages.port(pair.ways[0][0])))
-            for stage in [*path, *(one for one in own if one is not None)]:
+            for stage in [*passed, *(one for one in own if one is not None)]:
                 known = found.setdefault((stage.kind, verdict.groups.name(stage)), {})
                 if stage.where not in known or known[stage.where].use < stage.use:
                     known[stage.where] = stage

@@ -72,7 +72,7 @@ class Candidate:
     parts: list[tuple[float, float]] = field(default_factory=list)
     """Of the traffic that it holds, weight and gain of each part."""
     next: Stage | None = None
-    """The fullest other stage on the path of its first pair: what would hold if this one did not."""
+    """The fullest other stage that its first pair passes: what would hold if this one did not."""
     group: str = ""
     """The name of a group: a tier of links, or which hosts."""
     members: list[Candidate] = field(default_factory=list)
@@ -128,26 +128,26 @@ def explain(seen: Observed) -> Verdict:
     grouped: dict[tuple[str, str], Candidate] = {}
     late = senders.late()
     ways = {
-        pair.ends: [(on_path(stages, senders, pair, ports), part) for ports, part in seen.paths(pair)]
+        pair.ends: [(stages_passed(stages, senders, pair, ports), part) for ports, part in seen.routes(pair)]
         for pair in seen.pairs
     }
     tellers = {
-        src: _marker([stage for ends in group for path, _ in ways[ends] for stage in path])
+        src: _marker([stage for ends in group for passed, _ in ways[ends] for stage in passed])
         for src, group in by_source(ways).items()
     }
     for pair in seen.pairs:
         told = tellers[pair.src]
-        for path, part in senders.late_by(ways[pair.ends]):
+        for passed, part in senders.late_by(ways[pair.ends]):
             weight = late[pair] * part
             together: dict[tuple[str, str], tuple[Stage, float]] = {}
-            for stage, gain in gains(stages, senders, pair, path, told):
+            for stage, gain in gains(stages, senders, pair, passed, told):
                 first = stage.key not in single
                 one = single.setdefault(stage.key, Candidate(stage))
-                _add(one, pair, weight, gain, path, {stage.key})
+                _add(one, pair, weight, gain, passed, {stage.key})
                 key = stage.kind, groups.name(stage)
                 places = groups.places(stage)
                 if key not in together:
-                    more = gains(stages, senders, pair, path, told, places)
+                    more = gains(stages, senders, pair, passed, told, places)
                     together[key] = (
                         stage,
                         max((gain for other, gain in more if place(other) in places), default=0.0),
@@ -163,8 +163,8 @@ def explain(seen: Observed) -> Verdict:
                     pair,
                     weight,
                     gain,
-                    path,
-                    {other.key for other in path if place(other) in places},
+                    passed,
+                    {other.key for other in passed if place(other) in places},
                 )
     for one in (*single.values(), *grouped.values()):
         one.gain = senders.in_all(one.parts)
@@ -191,9 +191,9 @@ def by_source(ways: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, str]
 
 
 def _add(
-    one: Candidate, pair: Pair, weight: float, gain: float, path: list[Stage], own: Set[tuple[str, str]]
+    one: Candidate, pair: Pair, weight: float, gain: float, passed: list[Stage], own: Set[tuple[str, str]]
 ) -> None:
-    others = [other for other in path if other.key not in own]
+    others = [other for other in passed if other.key not in own]
     one.next = one.next or max(others, key=lambda other: other.need, default=None)
     one.parts.append((weight, gain))
     if not one.pairs or one.pairs[-1] is not pair:
@@ -211,7 +211,7 @@ def _named(group: Candidate) -> Candidate:
     return group
 
 
-def on_path(stages: Stages, senders: Senders, pair: Pair, ports: Sequence[Port]) -> list[Stage]:
+def stages_passed(stages: Stages, senders: Senders, pair: Pair, ports: Sequence[Port]) -> list[Stage]:
     """All stages that a pair's traffic passes, from the receiver's memory to the sender."""
     found = [stages.cpu(pair.dst, sends=False), stages.host_path(pair.dst)]
     for at in range(len(ports) - 1, -1, -1):
@@ -227,7 +227,7 @@ def gains(
     stages: Stages,
     senders: Senders,
     pair: Pair,
-    path: list[Stage],
+    passed: list[Stage],
     told: Stage | None,
     relieved: Set[Place] = frozenset(),
 ) -> list[tuple[Stage, float]]:
@@ -237,10 +237,10 @@ def gains(
     if senders.keeps_up(pair):
         return []
     window = senders.window(pair)
-    holding = [stage for stage in path if stage.holds and stage.use > 0]
+    holding = [stage for stage in passed if stage.holds and stage.use > 0]
     # What is full and has a queue, nearest to the receiver: full stages before it only fill that queue.
     # A wire that is full of what is sent again is not full of its own: who drops is to blame.
-    wasted = any(stage.kind == "link" and stage.need < WASTED * stage.use for stage in path)
+    wasted = any(stage.kind == "link" and stage.need < WASTED * stage.use for stage in passed)
     most = max((stage.signals for stage in holding if stage.drops), default=0.0)
     full = [
         stage
@@ -253,7 +253,7 @@ def gains(
     fullest = max((stage.use for stage in full), default=0.0)
     full = [stage for stage in full if stage.use > fullest - SAME or stage.drops]
     first = full[0] if full else max(holding, key=_use, default=None)
-    if first is path[-1] and first.need < WASTED * first.use and told is not None and told.drops:
+    if first is passed[-1] and first.need < WASTED * first.use and told is not None and told.drops:
         first = told
     tcp = senders.is_tcp(pair)
     lines = [stage for stage in full if stage.kind == "link" and stage.need >= FULL]
@@ -261,30 +261,30 @@ def gains(
         # Behind a line that is full a core may be busy all the time: it polls for few packets at a time.
         first = lines[0]
     limiter = senders.limiter(pair, stages.port(pair.ways[0][0])) if pair.ways else None
-    bridged = any(stage.kind == "softirq" for stage in path)
+    bridged = any(stage.kind == "softirq" for stage in passed)
     loop = window is not None and (window.use > LOOP or (limiter is None and (bridged or first is None)))
     if window is not None and loop and not tcp and (first is None or first.use < FULL):
-        parts = {stage.key: stages.part(stage, pair) for stage in path}
-        return _window_gains(path, window, parts, senders.packets(pair), relieved)
+        parts = {stage.key: stages.part(stage, pair) for stage in passed}
+        return _window_gains(passed, window, parts, senders.packets(pair), relieved)
     if first is None:
         first = limiter or window
         if first is not None and first.kind == "throttle":
-            first = _marker(path) or told or first
+            first = _marker(passed) or told or first
     if first is None:
         return []
-    if tcp and first is window and path[0].use >= NO_PAUSE:
+    if tcp and first is window and passed[0].use >= NO_PAUSE:
         # A core that receives without a pause: the window is what it has not come to yet.
-        first = path[0]
+        first = passed[0]
     if tcp:
-        wire = max((stage for stage in path if stage.kind == "link"), key=_use, default=None)
-        slow = wire is not None and (wire.use > SPREADS or path[0].use < wire.use)
+        wire = max((stage for stage in passed if stage.kind == "link"), key=_use, default=None)
+        slow = wire is not None and (wire.use > SPREADS or passed[0].use < wire.use)
         merges_little = senders.acks_for_each(pair) > MERGED
-        if wire is not None and slow and merges_little and first is path[-1] and first.kind == "cpu":
-            return _spread_gains(path, wire, first, relieved)
-        return _tcp_gains(path, first, relieved, merges=senders.under_way_to(pair.dst) > MERGES)
-    if first.kind == "link" and _floods(path, senders, pair):
+        if wire is not None and slow and merges_little and first is passed[-1] and first.kind == "cpu":
+            return _spread_gains(passed, wire, first, relieved)
+        return _tcp_gains(passed, first, relieved, merges=senders.under_way_to(pair.dst) > MERGES)
+    if first.kind == "link" and _floods(passed, senders, pair):
         return [(first, 0.0)]
-    behind = list(path)
+    behind = list(passed)
     # Of a window that retransmissions fill, what waits nowhere is lost, and not on its way.
     if window is not None and not wasted:
         own_wire = stages.port(pair.ways[0][0])
@@ -297,18 +297,18 @@ def gains(
         # Reads of a sender and writes of a receiver pass the same slot.
         reads = None
     gain = _room([*behind, reads] if reads is not None else behind, first, relieved)
-    loss = senders.loss(pair, path)
+    loss = senders.loss(pair, passed)
     if loss is None:
         return [(first, gain)]
     # What a lost packet costs is what is under way: twice as much on a link twice as fast.
     kept = 1 - loss.use
-    return [(first, min(gain, 2 / (2 - kept) - 1)), (loss, _room(path, loss, most=MOST_LOST))]
+    return [(first, min(gain, 2 / (2 - kept) - 1)), (loss, _room(passed, loss, most=MOST_LOST))]
 
 
-def _marker(path: list[Stage]) -> Stage | None:
+def _marker(passed: list[Stage]) -> Stage | None:
     """The stage whose marks or drops made senders slow down, if they did so at any time of the run."""
-    told = [stage for stage in path if stage.signals and stage.use > IDLE]
-    nearly = [stage for stage in path if stage.use > NEARLY]
+    told = [stage for stage in passed if stage.signals and stage.use > IDLE]
+    nearly = [stage for stage in passed if stage.use > NEARLY]
     return max(told, key=lambda stage: stage.signals, default=max(nearly, key=_use, default=None))
 
 
@@ -316,14 +316,14 @@ def _use(stage: Stage) -> float:
     return stage.use
 
 
-def _room(path: list[Stage], first: Stage, relieved: Set[Place] = frozenset(), most: float = 1.0) -> float:
-    """How much more the others on the path can carry, up to twice; up to `most`."""
-    others = [stage for stage in path if stage.key != first.key and place(stage) not in relieved]
+def _room(passed: list[Stage], first: Stage, relieved: Set[Place] = frozenset(), most: float = 1.0) -> float:
+    """How much more the others that it passes can carry, up to twice; up to `most`."""
+    others = [stage for stage in passed if stage.key != first.key and place(stage) not in relieved]
     rest = max((stage.need / (EVEN if stage.shared else 1.0) for stage in others), default=0.0)
     return min(most, max(0.0, 1 / rest - 1)) if rest else most
 
 
-def _floods(path: list[Stage], senders: Senders, pair: Pair) -> bool:
+def _floods(passed: list[Stage], senders: Senders, pair: Pair) -> bool:
     """Whether a wire twice as fast would bring more than a bridge's core takes, and its ring is too short for
     the window: what overflows is sent again, with all that follows it.
     """
@@ -331,12 +331,12 @@ def _floods(path: list[Stage], senders: Senders, pair: Pair) -> bool:
         stage.kind == "softirq"
         and 2 * stage.need > FULL
         and senders.packets(pair) > senders.seen.ring_entries(stage.where)
-        for stage in path
+        for stage in passed
     )
 
 
 def _tcp_gains(
-    path: list[Stage], first: Stage, relieved: Set[Place], *, merges: bool = True
+    passed: list[Stage], first: Stage, relieved: Set[Place], *, merges: bool = True
 ) -> list[tuple[Stage, float]]:
     """Of TCP, where what a core spends on a byte depends on who else is slow.
 
@@ -344,39 +344,39 @@ def _tcp_gains(
     `DEARER` times the work. A slow wire spreads packets, so that little merges and ACKs are many: behind a
     faster one cores have `CHEAPER` times the work.
     """
-    cores = [stage for stage in path if stage.kind == "cpu"]
-    need = {stage.key: stage.need if merges or stage.kind != "cpu" else stage.use for stage in path}
+    cores = [stage for stage in passed if stage.kind == "cpu"]
+    need = {stage.key: stage.need if merges or stage.kind != "cpu" else stage.use for stage in passed}
     for core in cores if merges else []:
         if first.kind == "cpu" and first is cores[0]:
             need[core.key] = core.use * DEARER
         elif first.kind == "link":
             need[core.key] = core.use * CHEAPER
-    others = [stage for stage in path if stage is not first and place(stage) not in relieved]
+    others = [stage for stage in passed if stage is not first and place(stage) not in relieved]
     rest = max((need[stage.key] for stage in others), default=0.0)
     return [(first, min(1.0, max(0.0, 1 / rest - 1)) if rest else 1.0)]
 
 
 def _spread_gains(
-    path: list[Stage], wire: Stage, core: Stage, relieved: Set[Place]
+    passed: list[Stage], wire: Stage, core: Stage, relieved: Set[Place]
 ) -> list[tuple[Stage, float]]:
     """Of TCP behind a wire that spreads its packets: little merges, and the sender's core is busy with ACKs.
 
     A faster wire takes that work away, and then both can carry more; a faster core meets the same wire.
     """
-    others = [stage for stage in path if stage not in (wire, core) and place(stage) not in relieved]
+    others = [stage for stage in passed if stage not in (wire, core) and place(stage) not in relieved]
     rest = max((stage.need for stage in others), default=0.0)
     rest = max(rest, core.use / 2)
-    return [(wire, min(1.0, max(0.0, 1 / rest - 1))), *_tcp_gains(path, core, relieved)]
+    return [(wire, min(1.0, max(0.0, 1 / rest - 1))), *_tcp_gains(passed, core, relieved)]
 
 
 def _window_gains(
-    path: list[Stage],
+    passed: list[Stage],
     window: Stage,
     parts: dict[tuple[str, str], float],
     packets: float,
     relieved: Set[Place],
 ) -> list[tuple[Stage, float]]:
-    """Of a sender that waits for ACKs: its window goes round as one burst of so many `packets`.
+    """Of a sender that waits for ACKs: its window goes round as one burst of `packets`.
 
     The slowest stage takes the share u of the round, its use. The others work at the same time, but for the
     first packet: they add a packet's time. With a stage twice as fast the round loses half of what that adds.
@@ -384,20 +384,20 @@ def _window_gains(
     the sender's own. Through a bridge stages work one after the other: interrupts are put off while packets
     come, so that each has the whole burst before the next.
     """
-    bursts = any(stage.kind == "softirq" for stage in path)
-    ranked = sorted(path, key=_use, reverse=True)
+    bursts = any(stage.kind == "softirq" for stage in passed)
+    ranked = sorted(passed, key=_use, reverse=True)
     slowest = ranked[0]
     found = []
     for stage in ranked:
-        doubled = [other for other in path if other is stage or place(other) in relieved]
+        doubled = [other for other in passed if other is stage or place(other) in relieved]
         halved = {other.key: (other.serial or other.use) / 2 for other in doubled}
         less = sum(half * parts[key] for key, half in halved.items())
         if not bursts:
-            after = max(other.use - halved.get(other.key, 0.0) for other in path)
+            after = max(other.use - halved.get(other.key, 0.0) for other in passed)
             less = ((slowest.use - after) * parts[slowest.key] * (packets - 1) + less) / packets
         # Stages one after the other take no more than the round.
         gain = 1 / (1 - less) - 1 if less < MOST_OF_A_ROUND else 1.0
-        found.append((stage, min(gain, _room(path, stage, relieved)) if bursts else min(gain, 1.0)))
+        found.append((stage, min(gain, _room(passed, stage, relieved)) if bursts else min(gain, 1.0)))
     own = slowest.use * parts[slowest.key]
     more = (1 - own) / (1 + own) if bursts or not own else 1 / own - 1
-    return [*found, (window, min(more, _room(path, window)))]
+    return [*found, (window, min(more, _room(passed, window)))]

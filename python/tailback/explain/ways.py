@@ -12,13 +12,12 @@ import numpy as np
 
 from tailback.recorded.run import Recorded
 
-MOST_PATHS = 16
-"""Ways from a host to another that are looked at, those with most traffic: a fat tree of k = 8 has so many.
-"""
+MOST_ROUTES = 16
+"""Routes from a host to another that are looked at, those with most traffic: a fat tree of k = 8 has 16."""
 ONE_WAY = 0.99
 """The part of a pair's traffic above which a port takes all of it."""
 MOST_PAIRS = 400
-"""Pairs of hosts that paths are looked at for, drawn by their bytes where there are more: enough to tell
+"""Pairs of hosts that routes are looked at for, drawn by their bytes where there are more: enough to tell
 where traffic stands."""
 
 Numbers = np.ndarray[Any, np.dtype[np.int32]]
@@ -155,7 +154,7 @@ class Ways:
                 found[port] += part
         return found
 
-    def paths(self, pair: Pair) -> list[tuple[tuple[Port, ...], float]]:
+    def routes(self, pair: Pair) -> list[tuple[tuple[Port, ...], float]]:
         """The shortest ways of a pair one by one, each with the part of its traffic that takes it: at each
         node, as what its ports sent has it.
         """
@@ -176,7 +175,7 @@ class Ways:
                     share = size / whole if whole else 1 / len(nearer)
                     if share:
                         longer.append(((*ports, (node, peer)), part * share))
-            found = sorted(longer, key=lambda one: -one[1])[:MOST_PATHS]
+            found = sorted(longer, key=lambda one: -one[1])[:MOST_ROUTES]
             if all(ports[-1][1] == pair.dst for ports, _ in found):
                 break
         kept = sum(part for _, part in found)

@@ -230,7 +230,7 @@ def _nothing(verdict: Verdict) -> Page:
         "to explain. Look at faults, timeouts and drops.",
     }
     fullest = max((one.stage.use for one in verdict.candidates), default=0.0)
-    two_at_once = "Try two stages at once: the fullest, and the next on its path."
+    two_at_once = "Try two stages at once: the fullest, and the next that its data passes."
     if fullest < FULL:
         reasons[ALONE] = "Nothing is full, and no single stage, twice as fast, would carry 5 % more."
     if fullest < HALF:

@@ -64,7 +64,7 @@ def _in_one(table: pa.Table) -> pa.Table:
 
 
 def read_parquet(content: bytes, most_rows: int, most_values: int, most_bytes: int) -> pa.Table:
-    """The table of a file: at most so many rows, values in all columns, and bytes unpacked.
+    """The table of a file, with limits of its rows, its values in all columns, and its bytes when unpacked.
 
     Raises:
         ValueError: more than that, or not readable; in a line.

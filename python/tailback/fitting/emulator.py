@@ -85,7 +85,7 @@ class Emulator:
         return np.asarray((near @ self._spread + _OF_ALL * everywhere) / (near @ self._freedom + _OF_ALL))
 
     def around(self, points: Array, runs: int) -> Array:
-        """The variance of a mean over so many runs around what `at` gives.
+        """The variance of a mean over `runs` runs around what `at` gives.
 
         All points have the same seeds: what these do to all of them alike stays in every mean of the
         emulator, however many points there are.
@@ -119,7 +119,7 @@ def _alike(values: Array, noise: Array) -> float:
 
 
 def _of_few(seeds: int) -> float:
-    """What makes the 90 % interval of a normal distribution as wide as Student's of so many values."""
+    """What makes the 90 % interval of a normal distribution as wide as Student's t of `seeds` values."""
     from scipy.special import ndtri, stdtrit
 
     return float(stdtrit(max(1, seeds - 1), 0.95) / ndtri(0.95)) ** 2

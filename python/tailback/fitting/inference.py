@@ -16,7 +16,7 @@ from tailback.fitting.posterior import LEVEL, Posterior, Profile, log_likelihood
 from tailback.recorded.bins import Array
 
 _WHOLE = 0.9
-"""An interval over so much of the prior says nothing."""
+"""An interval over this part of the prior says nothing."""
 _EDGE = 0.01
 _TRADED = 0.7
 """Settings that are correlated by more trade off against each other."""

@@ -15,7 +15,7 @@ from tailback.sweeps.points import Range, as_text, vary_of
 from tailback.units import DURATION
 
 _MOST_VALUES = 20
-"""Of a list: so many have nothing to do with each other, and each takes runs of its own."""
+"""Of a list: each value takes runs of its own, and more have hardly anything to do with each other."""
 
 
 class Free(Written):

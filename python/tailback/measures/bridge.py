@@ -76,7 +76,7 @@ def bridge_counter(
 ) -> float:
     """A counter of a bridge's port over the whole run, or of all its ports together.
 
-    It may be scaled to a run of `scaled_to_s`, or to so many packets of the port's queueing discipline.
+    It may be scaled to a run of `scaled_to_s`, or to a number of packets of the port's queueing discipline.
     """
     value = port_counter(result, name, port)
     if value is None:

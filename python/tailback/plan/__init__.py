@@ -41,7 +41,7 @@ from tailback.scenario.qos import (
     trimming_plan,
     weights_plan,
 )
-from tailback.scenario.receive_buffer import paths_of
+from tailback.scenario.receive_buffer import host_paths_of
 from tailback.scenario.round_trip import longest_round_trip, window_packets
 from tailback.scenario.switch import Switch
 from tailback.scenario.tcp import Tcp
@@ -54,16 +54,17 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
 
     Hosts, links, writers, connections and messages are in the order of the network and of the traffic list,
     which is also the order of their random streams. Hosts of one link rate share a kind of NIC, switches with
-    as much shared buffer a kind of switch. Hosts with a data path share one if their links' delays and their
-    paths are alike, too.
+    as much shared buffer a kind of switch. Hosts with a host path share one if their links' delays and their
+    host paths are alike, too.
     """
     network = scenario.network
     wires = [network.wires_of[name][0] for name in network.hosts]
-    paths = list(paths_of(scenario).values())
+    host_paths = list(host_paths_of(scenario).values())
     alike = [
-        (wire.rate, wire.delay if path else None, id(path)) for wire, path in zip(wires, paths, strict=True)
+        (wire.rate, wire.delay if host_path else None, id(host_path))
+        for wire, host_path in zip(wires, host_paths, strict=True)
     ]
-    nics = dict(zip(reversed(alike), zip(reversed(wires), reversed(paths), strict=True), strict=True))
+    nics = dict(zip(reversed(alike), zip(reversed(wires), reversed(host_paths), strict=True), strict=True))
     nic_of = {kind: number for number, kind in enumerate(dict.fromkeys(alike))}
     link_rates = {wire.rate for wire in network.wires}
     round_trip = longest_round_trip(scenario).time if needs_round_trip(scenario) else None
@@ -141,7 +142,11 @@ def packed_plan(plan: dict[str, Any]) -> Packed:
 
 
 def _nic(
-    scenario: Scenario, points: list[CodePoint], wire: Wire, path: HostPath | None, round_trip: int | None
+    scenario: Scenario,
+    points: list[CodePoint],
+    wire: Wire,
+    host_path: HostPath | None,
+    round_trip: int | None,
 ) -> dict[str, Any]:
     host, rate_bps = scenario.host, wire.rate
     of_cnps = cnp_code_point(host)
@@ -163,9 +168,9 @@ def _nic(
             else congestion_plan(host, kind, rate_bps, round_trip)
             for kind in kinds(scenario)
         ],
-        "rhcc": rhcc_plan(host, rate_bps, has_path=path is not None),
-        "hostcc": None if path is None else hostcc_plan(host, rate_bps),
-        "host_path": path_plan(scenario, path, wire),
+        "rhcc": rhcc_plan(host, rate_bps, has_path=host_path is not None),
+        "hostcc": None if host_path is None else hostcc_plan(host, rate_bps),
+        "host_path": path_plan(scenario, host_path, wire),
         "tcp": _tcp(host.tcp) if scenario.has_tcp else None,
         "cpu": host.cpu.plan() if scenario.has_tcp else None,
     }

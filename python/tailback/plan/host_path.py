@@ -13,7 +13,7 @@ from tailback.scenario.receive_buffer import lossless_of, thresholds
 
 
 def path_plan(scenario: Scenario, given: HostPath | None, wire: Wire) -> dict[str, Any] | None:
-    """The path of a kind of host at this link, as the engine takes it."""
+    """The host path of a kind of host at this link, as the engine takes it."""
     if given is None:
         return None
     path = given.resolved()

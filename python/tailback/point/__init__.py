@@ -37,8 +37,8 @@ def run(
 ) -> Told:
     """Forwards between two interfaces until the time is over, or a signal comes, and tells what it did.
 
-    `mirror`: a file for what comes, as Lumina's switch mirrors it. `clock`: a file by which so many programs
-    with end points go by the clock of this one.
+    `mirror`: a file for what comes, as Lumina's switch mirrors it. `clock`: a file, and the number of
+    programs with end points that find this program's clock by it.
 
     Raises:
         ScenarioError: an interface cannot be used; it is named in one line.

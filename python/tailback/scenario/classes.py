@@ -149,5 +149,5 @@ class Pools(declared.Pools):
     """The shared buffer in two: lossless priorities draw on one part, all others on the other."""
 
     def split(self, shared: int) -> tuple[int, int]:
-        """Bytes of the two of a buffer of which so much is shared; may be less than 1."""
+        """Bytes of the two parts of a buffer with `shared` bytes; may be less than 1."""
         return self.lossless, shared - self.lossless if isinstance(self.lossy, str) else self.lossy

@@ -249,7 +249,7 @@ class Hpcc(Part):
     base_rtt: Annotated[int | Literal["auto"], DURATION.between("1ps", maximum="1s").or_word("auto")] = (
         setting(
             "auto",
-            "T: round trip without queues, the same for all queue pairs and not below that of any. The largest window is the link's rate times T. auto: the longest round trip between two hosts on shortest paths, with a full packet one way and its ACK back, rounded up to 100 ns.",
+            "T: round trip without queues, the same for all queue pairs and not below that of any. The largest window is the link's rate times T. auto: the longest round trip between two hosts on shortest routes, with a full packet one way and its ACK back, rounded up to 100 ns.",
             "Li et al. (HPCC), SIGCOMM 2019, section 5.1: a little above the longest in its fabric",
         )
     )
@@ -289,7 +289,7 @@ class Pint(Part):
     base_rtt: Annotated[int | Literal["auto"], DURATION.between("1ps", maximum="1s").or_word("auto")] = (
         setting(
             "auto",
-            "T: round trip without queues, the same for all queue pairs and switches and not below that of any. The largest window is the link's rate times T. auto: the longest round trip between two hosts on shortest paths, with a full packet one way and its ACK back, rounded up to 100 ns.",
+            "T: round trip without queues, the same for all queue pairs and switches and not below that of any. The largest window is the link's rate times T. auto: the longest round trip between two hosts on shortest routes, with a full packet one way and its ACK back, rounded up to 100 ns.",
             "Li et al. (HPCC), SIGCOMM 2019, section 5.1: a little above the longest in its fabric",
         )
     )
@@ -388,7 +388,7 @@ class Timely(Part):
     min_rtt: Annotated[int | Literal["auto"], DURATION.between("1ps", maximum="1s").or_word("auto")] = (
         setting(
             DURATION.parse("20us"),
-            "What gradients are measured in. auto: the longest round trip between two hosts on shortest paths, with a full packet one way and its ACK back, rounded up to 100 ns.",
+            "What gradients are measured in. auto: the longest round trip between two hosts on shortest routes, with a full packet one way and its ACK back, rounded up to 100 ns.",
             "the simulator of Zhu et al. (ECN or Delay), CoNEXT 2016: MIN RTT",
         )
     )
@@ -430,7 +430,7 @@ class Dctcp(Part):
         Annotated[int | Literal["auto"], DURATION.between("1ps", maximum="1s").or_word("auto")] | None
     ) = setting(
         "auto",
-        "A queue pair's window is its rate times this, the round trip without queues; null: no window. auto: the longest round trip between two hosts on shortest paths, with a full packet one way and its ACK back, rounded up to 100 ns.",
+        "A queue pair's window is its rate times this, the round trip without queues; null: no window. auto: the longest round trip between two hosts on shortest routes, with a full packet one way and its ACK back, rounded up to 100 ns.",
         "the HPCC authors' simulator, run.py: a window that follows the rate, and GLOBAL_T, the longest round trip",
     )
 

@@ -32,7 +32,7 @@ class Run(Declared):
     )
     clock_ppm: float = setting(
         100.0,
-        "Each port sends by a clock of its own, drawn by the seed from so many millionths below its link's rate to as many above. 0: all clocks are exact.",
+        "Each port sends by a clock of its own, drawn by the seed from this many millionths below its link's rate to as many above. 0: all clocks are exact.",
         "IEEE 802.3: clocks within 100 ppm; assumption: all within are equally likely",
         ge=0.0,
         le=1000.0,
@@ -659,7 +659,7 @@ class Transport(Declared):
     )
     reordering: int = setting(
         1,
-        "Under selective-repeat: a packet counts as lost once one that was sent so many packets later has arrived.",
+        "Under selective-repeat: a packet counts as lost once a packet sent this many packets later has arrived.",
         'Mittal et al., "IRN", SIGCOMM 2018, section 3.1: any later packet; more where packets are sprayed',
         ge=1,
         le=65535,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tailback.scenario import declared
 
 Read = Callable[[str, int], bytes]
-"""Gives the content of a file that a scenario names, of at most so many bytes."""
+"""Gives the content of a file that a scenario names; the number is the most bytes that it may have."""
 
 
 Link = declared.Link

@@ -1,4 +1,4 @@
-"""Which path each host has, and where its receive buffer asks for a pause: worked out of several settings."""
+"""Which host path each host has, and where its receive buffer asks for a pause."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tailback.scenario.network import Wire
 from tailback.scenario.qdisc import ROCE_HEADERS_BYTES
 
 
-def paths_of(scenario: Scenario) -> dict[str, HostPath | None]:
-    """The path of each host, in the order of the hosts; none: an ideal host."""
+def host_paths_of(scenario: Scenario) -> dict[str, HostPath | None]:
+    """The host path of each host, in the order of the hosts; none: an ideal host."""
     host, every = scenario.host, scenario.network.hosts
-    paths: dict[str, HostPath | None] = dict.fromkeys(every, host.path)
+    host_paths: dict[str, HostPath | None] = dict.fromkeys(every, host.path)
     for own in host.path_by_host:
-        paths.update(dict.fromkeys(names(own.hosts, every), own))
-    return paths
+        host_paths.update(dict.fromkeys(names(own.hosts, every), own))
+    return host_paths
 
 
 def thresholds(scenario: Scenario, buffer: ReceiveBuffer, wire: Wire) -> tuple[int, int]:
@@ -63,7 +63,11 @@ def _in_cells(size: int) -> int:
 def every_threshold(scenario: Scenario) -> list[tuple[int, int]]:
     """xoff and xon of all kinds of hosts with a lossless part; one pair where no host has one."""
     wires = scenario.network.wires_of
-    hosts = [(path.receive_buffer, wires[name][0]) for name, path in paths_of(scenario).items() if path]
+    hosts = [
+        (host_path.receive_buffer, wires[name][0])
+        for name, host_path in host_paths_of(scenario).items()
+        if host_path
+    ]
     kinds = {(id(buffer), wire.rate, wire.delay): (buffer, wire) for buffer, wire in hosts}
     return [thresholds(scenario, buffer, wire) for buffer, wire in kinds.values()]
 

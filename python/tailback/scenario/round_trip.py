@@ -41,7 +41,7 @@ class RoundTrip(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """Time of a full packet along a way and of its ACK back, each on the slowest path, in ps."""
+    """Time of a full packet along a way and of its ACK back, each on the slowest route, in ps."""
 
     packet: int
     ack: int
@@ -58,9 +58,9 @@ _Neighbours = dict[str, list[tuple[str, _Way]]]
 
 
 def longest_round_trip(scenario: Scenario) -> RoundTrip:
-    """The longest round trip between two hosts on shortest paths, where nothing else is sent.
+    """The longest round trip between two hosts on shortest routes, where nothing else is sent.
 
-    A full packet goes one way and its ACK the other, each on the slowest of the paths that ECMP may choose:
+    A full packet goes one way and its ACK the other, each on the slowest of the routes that ECMP may choose:
     at each link transmission, propagation, and the latency of the node at its end. Worked out once.
     """
     if scenario._round_trip is None:
@@ -124,11 +124,11 @@ def _longest(scenario: Scenario) -> RoundTrip:
                 found.append((first.time + second.time, first.name, second.name, 2))
         near = sorted((farthest[switch][0] for switch in group), key=lambda host: -host.time)
         inside = set(group)
-        for switch, (links, path) in _slowest_ways(group[0], neighbours).items():
+        for switch, (links, times) in _slowest_ways(group[0], neighbours).items():
             if switch == group[0] or switch not in farthest:
                 continue
             first, second = near[:2] if switch in inside else (near[0], farthest[switch][0])
-            found.append((first.time + sum(path) + second.time, first.name, second.name, links + 2))
+            found.append((first.time + sum(times) + second.time, first.name, second.name, links + 2))
     time, src, dst, links = max(found, key=lambda one: one[0])
     return RoundTrip(_rounded(time), src, dst, links, *sizes)
 
@@ -148,7 +148,7 @@ def _alike(switches: dict[str, list[_Host]], neighbours: _Neighbours) -> list[li
 
 
 def _slowest_ways(start: str, neighbours: _Neighbours) -> dict[str, tuple[int, _Way]]:
-    """From one switch to each: the links of a shortest path, and the slowest of these paths."""
+    """From one switch to each: the links of a shortest route, and the slowest of these routes."""
     found = {start: (0, _Way(0, 0))}
     frontier, links = {start: _Way(0, 0)}, 0
     while frontier:

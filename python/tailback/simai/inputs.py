@@ -47,7 +47,7 @@ class SimaiOptions:
     config: str | os.PathLike[str]
     threads: int = 1
     send_lat: int = SEND_LAT
-    """AS_SEND_LAT: a message's queue pair begins so many microseconds after it was sent."""
+    """AS_SEND_LAT: how many microseconds after a message was sent its queue pair begins."""
     pxn: bool = False
     """AS_PXN_ENABLE."""
     nvls: bool = False

@@ -33,7 +33,7 @@ class Progress:
     """Told what happens; a base that does nothing."""
 
     def begun(self, design: Design, points: list[Point], runs: int) -> None:
-        """So many runs there are, of which some may have been done before."""
+        """There are `runs` runs, some of which may have been done before."""
 
     def share(self, run: str, share: float) -> None:
         """A run under way; from another thread."""

@@ -110,7 +110,7 @@ class Range(Written):
 
 
 class Sample(Written):
-    """So many points, drawn: independently, or as a Latin hypercube, which covers each setting evenly (McKay,
+    """Points that are drawn: independently, or as a Latin hypercube, which covers each setting evenly (McKay,
     Beckman, Conover, Technometrics 21, 1979). The same `seed` draws the same points.
     """
 

@@ -41,7 +41,7 @@ class Progress:
         """A trial has ended."""
 
     def judging(self, trials: int) -> None:
-        """So many of them are judged now."""
+        """This number of trials is judged now."""
 
 
 def tune(

@@ -25,7 +25,7 @@ def rounds(item: Churn, end: int) -> range:
 
 
 def chosen(item: Churn, hosts: int) -> int:
-    """How many of so many hosts are chosen in a round."""
+    """How many of `hosts` are chosen in a round."""
     return min(hosts, -(-hosts // 2) if item.senders is None else item.senders)
 
 

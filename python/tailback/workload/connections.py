@@ -25,7 +25,7 @@ class _Flow(NamedTuple):
 
 
 def from_connections(name: str, content: bytes, ranks: int) -> Read:
-    """The operations of a file, for so many ranks, and what each is called there.
+    """The operations of a file for `ranks` ranks, and what each is called there.
 
     A start is in ps, as the simulator's times are. A flow is done, for what its triggers start, when it is in
     the receiver's memory.

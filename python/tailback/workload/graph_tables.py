@@ -38,7 +38,7 @@ _NOT_WANTED = {
 
 
 def from_table(name: str, content: bytes, ranks: int) -> Read:
-    """The operations of a file, for so many ranks, and what each is called there.
+    """The operations of a file for `ranks` ranks, and what each is called there.
 
     Rows are there a block at a time: once for their names, and once more for all else.
     """

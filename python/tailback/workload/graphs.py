@@ -16,7 +16,7 @@ _READERS = {".goal": from_goal, ".cm": from_connections}
 
 
 def read_graph(name: str, ranks: int, read: Callable[[str, int], bytes]) -> Operations:
-    """The operations of a file, for so many ranks.
+    """The operations of a file for `ranks` ranks.
 
     Raises:
         ListError: not readable, ranks that are not there, or operations that wait for each other; the text

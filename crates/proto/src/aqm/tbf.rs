@@ -81,12 +81,12 @@ impl Tbf {
         self.watchdog
     }
 
-    /// Whether a packet of so many bytes ever has tokens enough.
+    /// Whether a packet of this size ever gets enough tokens.
     pub fn admits(&self, bytes: u32) -> bool {
         bytes <= self.burst_bytes
     }
 
-    /// Whether the packet at the head may go, which is of so many bytes; it then takes its tokens. None: there is none.
+    /// Whether the packet at the head, `head` bytes long, may go; it then takes its tokens. None: there is no packet.
     pub fn lets_go(&mut self, now: Time, head: Option<u32>) -> bool {
         self.watchdog = None;
         let Some(bytes) = head else { return false };

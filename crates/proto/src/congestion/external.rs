@@ -29,7 +29,7 @@ parameters! {
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub enum Input<'a> {
-    /// A packet with so many bytes of payload is being sent.
+    /// A packet is being sent, with its bytes of payload.
     Sent(u64),
     Ack(&'a AckInfo<'a>),
     Cnp,

@@ -69,7 +69,7 @@ pub struct EgressLoad {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Digests {
     base_rtt_ps: f64,
-    /// Of 2^32 packets so many carry one.
+    /// How many of 2^32 packets carry a digest.
     carriers: f64,
     /// The load that each code stands for, from code 1 on.
     loads: Arc<[f64]>,

@@ -62,7 +62,7 @@ pub struct PostedCredits {
 }
 
 impl PostedCredits {
-    /// Of a receiver that grants so many.
+    /// All credits that the receiver grants are free.
     pub fn new(granted: Credits) -> Self {
         PostedCredits { granted, consumed: Credits::default(), returns: VecDeque::with_capacity(64) }
     }

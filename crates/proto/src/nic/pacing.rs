@@ -109,7 +109,7 @@ impl Pacer {
         self.waits_by = rate;
     }
 
-    /// A packet of so many bytes on the wire is being sent; `rate` in bit/s paces the next one.
+    /// A packet of `wire_bytes` is being sent; `rate` in bit/s paces the next one.
     #[inline]
     pub fn pace(&mut self, now: Time, wire_bytes: u32, rate: f64) {
         // Below 2^53 ps the product and the quotient are exact to a picosecond. Through a signed number, because that is

@@ -157,7 +157,7 @@ impl QueuePair {
         Transmit { qpn: self.qpn, headers, payload }
     }
 
-    /// A packet came, with so much payload: where that goes.
+    /// A packet came. Returns where its payload goes.
     pub fn on_packet(
         &mut self,
         context: &mut Context,

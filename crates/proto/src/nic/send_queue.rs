@@ -264,7 +264,7 @@ impl SendQueue {
         }
     }
 
-    /// A READ response with so much payload: what it did, and where its payload goes.
+    /// A READ response came. Returns what it did, and where its payload goes.
     pub fn on_read_response(
         &mut self,
         common: &Common,

@@ -97,8 +97,8 @@ impl SendingHalf {
         self
     }
 
-    /// As if `packets` more had been sent and acknowledged, of `posted` more, and so many `bytes`: what is in flight is so much
-    /// further on.
+    /// Goes on as if `packets` more packets with `bytes` had been sent and acknowledged, and `posted` more been posted: what
+    /// is in flight is that much further on.
     pub fn skip(&mut self, packets: u64, posted: u64, bytes: u64) {
         self.requester.skip(packets, posted);
         self.pacer.skip(packets);
@@ -146,7 +146,7 @@ impl SendingHalf {
     }
 
     /// Sends the next packet. Call only while [`Self::may_send`] and [`Self::next_at`] allow. `extra_bytes`: what it carries
-    /// beyond its frame. `limit`: who else has a say in the rate that follows so much payload.
+    /// beyond its frame. `limit`: who else has a say in the rate after this payload.
     #[inline(always)] // a driver has one place that sends
     pub fn send(
         &mut self,
@@ -206,8 +206,8 @@ impl SendingHalf {
         newly
     }
 
-    /// A NAK of a receiver that repeats selectively: it misses `psn`, and this is what it was told of the packet `ahead` of it by
-    /// so many. Returns how many packets before `psn` that acknowledges, and whether it shows a new loss.
+    /// A NAK of a receiver under selective repeat: it misses `psn`, and has the packet that is `ahead` packets further on, with
+    /// what that told it. Returns how many packets before `psn` this acknowledges, and whether it shows a new loss.
     pub fn on_selective_nak(
         &mut self,
         common: &Common,

@@ -85,7 +85,7 @@ parameters! {
         /// the network without queues, by full packets.
         window_packets: Option<u32> = None, in 1..=MAX_WINDOW,
             source "Mittal et al., \"IRN\", SIGCOMM 2018, section 3.2: the bandwidth-delay product of the longest route";
-        /// Under selective-repeat: a packet counts as lost once one that was sent so many packets later has arrived.
+        /// Under selective-repeat: a packet counts as lost once a packet sent this many packets later has arrived.
         reordering: u32 = 1, in 1..=MAX_WINDOW,
             source "Mittal et al., \"IRN\", SIGCOMM 2018, section 3.1: any later packet; more where packets are sprayed";
         /// Under selective-repeat: first value of the timer with fewer than three packets in flight.

@@ -92,7 +92,7 @@ impl Bth {
     }
 }
 
-/// Bytes that pad so much payload to a multiple of 4.
+/// Bytes that pad the payload to a multiple of 4.
 pub const fn pad_cnt(payload_len: usize) -> u8 {
     (payload_len.wrapping_neg() % 4) as u8
 }

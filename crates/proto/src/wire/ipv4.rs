@@ -73,8 +73,8 @@ impl Ipv4 {
         Ok((ipv4, payload))
     }
 
-    /// Writes the header of a packet with so many bytes of payload, checksum included, into the first [`Self::LEN`] bytes;
-    /// panics if there are fewer.
+    /// Writes the header of a packet with `payload_len` bytes of payload, checksum included, into the first [`Self::LEN`]
+    /// bytes; panics if there are fewer.
     pub fn emit(&self, payload_len: u16, bytes: &mut [u8]) {
         bytes[0] = VERSION_AND_IHL;
         bytes[1] = self.dscp << 2 | self.ecn & 3;

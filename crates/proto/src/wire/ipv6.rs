@@ -51,8 +51,8 @@ impl Ipv6 {
         Ok((ipv6, payload))
     }
 
-    /// Writes the header of a packet with so many bytes of payload into the first [`Self::LEN`] bytes; panics if there are
-    /// fewer.
+    /// Writes the header of a packet with `payload_len` bytes of payload into the first [`Self::LEN`] bytes; panics if there
+    /// are fewer.
     pub fn emit(&self, payload_len: u16, bytes: &mut [u8]) {
         let traffic_class = (self.dscp as u32 & 0x3f) << 2 | self.ecn as u32 & 3;
         put::<4>(bytes, 0, (6 << 28 | traffic_class << 20 | self.flow_label & 0xf_ffff) as u64);

@@ -36,8 +36,8 @@ impl Udp {
         Ok((udp, payload))
     }
 
-    /// Writes the header of a datagram with so many bytes of payload into the first [`Self::LEN`] bytes; panics if there are
-    /// fewer.
+    /// Writes the header of a datagram with `payload_len` bytes of payload into the first [`Self::LEN`] bytes; panics if there
+    /// are fewer.
     pub fn emit(&self, payload_len: u16, bytes: &mut [u8]) {
         put::<2>(bytes, 0, self.source_port as u64);
         put::<2>(bytes, 2, self.destination_port as u64);

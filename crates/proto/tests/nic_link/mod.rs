@@ -74,9 +74,9 @@ pub enum Fate {
     Arrives,
     IsLost,
     IsMarked,
-    /// Twice, the second time so many microseconds later.
+    /// Twice, the second time this many microseconds later.
     Twice(u8),
-    /// So many microseconds late: others overtake it.
+    /// This many microseconds late: others overtake it.
     Late(u8),
     /// With this bit, counted modulo its length, changed.
     Corrupt(u16),

@@ -25,7 +25,7 @@ pub fn segment(number: u64) -> DataSegment {
     }
 }
 
-/// An ACK of so many segments, with SACK blocks in segments.
+/// An ACK of the first `segments`, with SACK blocks in segments.
 pub fn ack(segments: u64, blocks: &[(u64, u64)]) -> AckSegment {
     let mut sack = SackBlocks::default();
     blocks.iter().for_each(|&(start, end)| assert!(sack.push(start * SEGMENT, end * SEGMENT)));
@@ -39,7 +39,7 @@ pub fn drain(sender: &mut TcpSender, p: &TcpParameters, now: Time) -> Vec<(u64, 
         .collect()
 }
 
-/// A sender that has sent its first window, of so many segments.
+/// A sender that has sent its first window of `window` segments.
 pub fn sender(p: &TcpParameters, window: u64) -> (TcpSender, TcpParameters) {
     let p = TcpParameters { initial_window: window * SEGMENT, ..*p };
     p.check().unwrap();

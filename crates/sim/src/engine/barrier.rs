@@ -15,7 +15,7 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// For so many threads.
+    /// A barrier that `threads` threads wait at.
     pub fn new(threads: usize) -> Barrier {
         let (arrived, round) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Barrier { threads, arrived, round, broken: AtomicBool::new(false) }

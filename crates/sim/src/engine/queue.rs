@@ -1,19 +1,19 @@
 //! The event queue: a hierarchical timing wheel in front of a heap.
 //!
-//! An entry is one `u128`: 56 bits of time, 40 bits that order what is simultaneous, 32 bits of payload. Order is one
-//! comparison. Whoever schedules says how ties run: by 40 bits of its own ([`Place::of`]), or in the order of scheduling
-//! ([`EventQueue::push`]). 2^56 ps are 20 hours of simulated time; 2^40 events are a day of computing.
+//! An entry is one `u128`: 56 bits of time, 40 bits that order simultaneous events, 32 bits of payload. One comparison
+//! orders two entries. The caller decides ties: by 40 bits of its own ([`Place::of`]), or by the order of scheduling
+//! ([`EventQueue::push`]). 2^56 ps are 20 hours of simulated time; 2^40 events take a day to compute.
 //!
-//! Time is cut into slices. A first wheel has a slot for each of the 4,096 slices that lie in the same block as the
-//! current one, two more have 256 slots each for the blocks after. Slots are unsorted lists; a slot's events move down
-//! a wheel when its turn comes, and those of the current slice are sorted. What is scheduled into the current slice
-//! goes to a small heap beside it, and what is later than the last wheel waits in another. So an event costs two
-//! moves, whatever the number of events, where a heap costs one for each level.
+//! Time is cut into slices. The first wheel has a slot for each of the 4,096 slices in the current block; two more have
+//! 256 slots each for the blocks after it. Slots are unsorted lists: a slot's events move down a wheel when its turn
+//! comes, and those of the current slice are sorted. Events scheduled into the current slice go to a small heap beside
+//! it, and events beyond the last wheel wait in another. An event therefore costs two moves, however many events there
+//! are, where a heap costs one for each level.
 //! (Varghese and Lauck, "Hashed and hierarchical timing wheels", SOSP 1987, scheme 7.)
 //!
-//! The more ports a fabric has, the more happens at once, so its slices are shorter: a slice should hold a few events.
-//! All lists share one pool of places, the last freed being the first used again: it is no larger than the number of
-//! events pending, and mostly in the cache.
+//! The more ports a fabric has, the more happens at once, and the shorter its slices are: a slice should hold a few
+//! events. All lists share one pool of nodes, which uses the last one freed first: it is no larger than the number of
+//! pending events, and mostly in the cache.
 
 use tailback_proto::units::Time;
 
@@ -23,24 +23,24 @@ use super::wheel::{Wheel, NONE};
 
 /// log2 of the longest slice in picoseconds, 65.5 ns: about one packet time at 100 Gbit/s.
 const LONGEST_SLICE_BITS: u32 = 16;
-/// log2 of the shortest, 1 ns: the first wheel then still holds 4.2 us, which is more than a hop takes.
+/// log2 of the shortest slice in picoseconds, 1 ns: the first wheel then holds 4.2 us, which is more than a hop takes.
 const SHORTEST_SLICE_BITS: u32 = 10;
-/// Ports up to which slices are the longest.
+/// Fabrics with up to this many ports have the longest slices.
 const FEW_PORTS: usize = 8;
 const FIRST_WHEEL_BITS: u32 = 12;
 const WHEEL_BITS: u32 = 8;
 const FIRST_SLOTS: usize = 1 << FIRST_WHEEL_BITS;
 const SLOTS: usize = 1 << WHEEL_BITS;
 
-/// A priority queue of `u32` payloads by (time, order among what is simultaneous).
+/// A priority queue of `u32` payloads by time and, at the same time, by an order.
 #[derive(Debug)]
 pub struct EventQueue {
-    /// Events of the current slice that were there when it began, the last one first.
+    /// Events of the current slice that were there when it began, in reverse order.
     run: Vec<u128>,
-    /// Events of the current slice that came later.
+    /// Events of the current slice that were added later.
     near: Heap,
     slice_bits: u32,
-    /// Whether slices are as short as they get, and still hold many events.
+    /// Whether slices have their shortest length and still hold many events.
     dense: bool,
     /// The current slice.
     slice: u64,
@@ -79,7 +79,7 @@ impl EventQueue {
     /// The latest time that can be scheduled.
     pub const HORIZON: Time = Time((1 << TIME_BITS) - 1);
 
-    /// A queue for a fabric of so many ports. The number sets the length of a slice and so the speed, not the order.
+    /// A queue for a fabric with this number of ports, which sets the length of a slice: the speed, not the order.
     pub fn for_ports(ports: usize) -> Self {
         let shorter = (ports / FEW_PORTS).max(1).ilog2();
         let slice_bits = LONGEST_SLICE_BITS.saturating_sub(shorter);
@@ -100,8 +100,8 @@ impl EventQueue {
         }
     }
 
-    /// Schedules `payload` at `time`, which must not lie before the event last taken, behind what is there. A queue is filled by
-    /// this and what was reserved, or by [`Self::push_own`].
+    /// Schedules `payload` at `time`, after all that is scheduled for then. `time` must not lie before the event last taken.
+    /// A queue is filled by this and by reserved places, or by [`Self::push_own`].
     ///
     /// # Panics
     /// Past 2^40 events, and in debug builds past [`Self::HORIZON`].
@@ -111,8 +111,8 @@ impl EventQueue {
         self.insert(time, place.0 | payload as u128);
     }
 
-    /// Takes the next place in the order of events at `time` and leaves it empty: for an event that only matters if
-    /// something else happens before it.
+    /// Reserves the next place in the order of events at `time`: for an event that only matters if something else
+    /// happens before it.
     ///
     /// # Panics
     /// As [`Self::push`].
@@ -125,19 +125,19 @@ impl EventQueue {
         Place(((time.0 as u128) << (SEQUENCE_BITS + PAYLOAD_BITS)) | ((sequence as u128) << PAYLOAD_BITS))
     }
 
-    /// Whether the event last taken stands behind `place` in the order.
+    /// Whether the event last taken comes after `place` in the order.
     #[inline]
     pub fn is_past(&self, place: Place) -> bool {
         place.0 < self.last
     }
 
-    /// Schedules `payload` at a place of the caller's own, whose time must not lie before the event last taken.
+    /// Schedules `payload` at a place that the caller chose. Its time must not lie before the event last taken.
     #[inline]
     pub fn push_own(&mut self, place: Place, payload: u32) {
         self.insert(time_of(place.0), place.0 | payload as u128);
     }
 
-    /// Schedules `payload` at a place that was reserved, and is not past.
+    /// Schedules `payload` at a reserved place that has not passed.
     #[inline]
     pub fn push_at(&mut self, place: Place, payload: u32) {
         debug_assert!(!self.is_past(place));
@@ -201,24 +201,24 @@ impl EventQueue {
         }
     }
 
-    /// Takes the first event with its place.
+    /// Takes the first event, and gives its place, too.
     pub fn take(&mut self) -> Option<(Place, u32)> {
         self.pop()?;
         Some(Place::split(self.last))
     }
 
-    /// The event that will be taken `ahead` events after the next one, as far as it is known: for looking ahead.
+    /// The event that will be taken `ahead` events after the next one, if that is known yet: for prefetching.
     #[inline]
     pub fn upcoming(&self, ahead: usize) -> Option<u32> {
         self.run.len().checked_sub(ahead + 1).map(|at| self.run[at] as u32)
     }
 
-    /// Events pending.
+    /// Number of pending events.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// All that is pending, in no order.
+    /// All pending events, in no particular order.
     pub fn pending(&self) -> impl Iterator<Item = (Place, u32)> + '_ {
         let first = (0..FIRST_SLOTS).map(|slot| self.first.head(slot));
         let rest = self.rest.iter().flat_map(|wheel| (0..SLOTS).map(|slot| wheel.head(slot)));
@@ -230,7 +230,7 @@ impl EventQueue {
         all.map(|entry| Place::split(*entry))
     }
 
-    /// Whether nothing is pending.
+    /// Whether no event is pending.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -239,10 +239,10 @@ impl EventQueue {
         time_of(entry).0 >> self.slice_bits
     }
 
-    /// Adds an entry to the list that begins with `head`, and returns where the list begins then.
+    /// Adds an entry to the list that begins with `head`. Returns where the list begins now.
     #[inline(always)]
     fn add(&mut self, head: u32, entry: u128) -> u32 {
-        // Whether a list is empty cannot be foretold where about half of them are, so few events go without filling up.
+        // A branch on whether a list is empty would be mispredicted where about half of them are.
         if self.dense {
             self.fill_up(head, entry)
         } else {
@@ -250,7 +250,7 @@ impl EventQueue {
         }
     }
 
-    /// Puts an entry in a later slot of the current block where slices hold many events.
+    /// Puts an entry into a later slot of the current block, where slices hold many events.
     #[inline(never)]
     fn insert_dense(&mut self, slot: usize, entry: u128) {
         let head = self.fill_up(self.first.head(slot), entry);
@@ -302,7 +302,7 @@ impl EventQueue {
         }
     }
 
-    /// Takes a list's first node; the place is free then.
+    /// Takes a list's first node and frees it.
     #[inline]
     fn take_node(&mut self, at: u32) -> Node {
         let node = self.nodes[at as usize];
@@ -311,7 +311,7 @@ impl EventQueue {
         node
     }
 
-    /// Where a later slice belongs, seen from the current one: a wheel and a slot; `None`: beyond the last wheel.
+    /// The wheel and slot of a later slice, given the current one. `None`: it is beyond the last wheel.
     #[inline]
     fn slot_of(&self, slice: u64) -> Option<(usize, usize)> {
         let differ = slice ^ self.slice;
@@ -365,14 +365,14 @@ impl EventQueue {
         Some(())
     }
 
-    /// The events of a list that begins with `at` are now the current ones, and there were none. Takes the first.
+    /// Makes the events of the list at `at` the current ones, of which there were none, and takes the first.
     #[inline(never)]
     fn begin_slice(&mut self, mut at: u32) -> u128 {
         let second = self.nodes[at as usize].next;
         if let (false, Some(&Node { entries: [other, ..], next: NONE, .. })) =
             (self.dense, self.nodes.get(second as usize))
         {
-            // Two of them, as mostly. Which is first cannot be foretold: no branch goes by it.
+            // There are two in most cases. Which is first cannot be predicted, so no branch depends on it.
             let one = self.nodes[at as usize].entries[0];
             self.nodes[second as usize].next = self.free;
             self.free = at;
@@ -425,7 +425,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a sorted list. Spans cover a slice, every wheel and what lies beyond the last.
+        /// The queue against a sorted list. Spans cover a slice, every wheel, and times beyond the last.
         #[test]
         fn events_come_out_by_time_then_by_order_of_scheduling(
             ports in 0usize..5000,
@@ -463,7 +463,7 @@ mod tests {
             prop_assert_eq!(queue.pop(), None);
         }
 
-        /// Places that are filled late give the same order as events that were there from the beginning.
+        /// Places that are filled late give the same order as events that were scheduled from the beginning.
         #[test]
         fn a_place_keeps_its_turn(spans in prop::collection::vec((0u64..200_000, 0u64..3), 2..100)) {
             let (mut early, mut late) = (EventQueue::default(), EventQueue::default());
@@ -472,7 +472,7 @@ mod tests {
                 early.push(Time(span), number as u32);
                 places.push(late.reserve(Time(span)));
             }
-            // Each event fills the places of the next ones; the rest are filled before the first.
+            // Each event fills the places of the next ones; all others are filled before the first event.
             let first = spans.iter().enumerate().min_by_key(|(_, span)| span.0).map_or(0, |(number, _)| number);
             late.push_at(places[first], first as u32);
             let mut filled = vec![false; spans.len()];
@@ -482,7 +482,7 @@ mod tests {
                 for (number, &place) in places.iter().enumerate() {
                     if !filled[number] {
                         prop_assert!(!late.is_past(place));
-                        // Some at once, the others no later than the last moment.
+                        // Some are filled at once, the others at the last moment at the latest.
                         let next_is_it = spans.iter().enumerate().all(|(other, span)| {
                             filled[other] || (span.0, other) >= (spans[number].0, number)
                         });

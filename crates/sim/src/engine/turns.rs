@@ -58,7 +58,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Of so many nodes, to which nothing happens yet.
+    /// For this number of nodes, to which nothing happens yet.
     pub fn new(nodes: usize) -> Turns {
         let waiting = (0..nodes).map(|_| NodeQueue::default()).collect();
         let (due, block_due) = (vec![Time::NEVER; nodes], vec![Time::NEVER; nodes.div_ceil(BLOCK)]);

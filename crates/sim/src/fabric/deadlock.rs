@@ -62,7 +62,7 @@ impl Deadlocks {
         now >= self.next_look
     }
 
-    /// The clock stood still for so long.
+    /// Time was skipped: the next look comes earlier.
     pub fn bring_nearer(&mut self, by: Time) {
         self.next_look = self.next_look.saturating_sub(by);
     }

@@ -40,7 +40,7 @@ pub(crate) fn classes(nodes: usize) -> Classes {
     classes
 }
 
-/// A packet of so many bytes on the wire, with this number.
+/// A packet with its number and its bytes on the wire.
 pub(crate) fn packet(dst: u16, number: u32, wire_bytes: u16) -> Packet {
     Packet {
         arrival: Time::ZERO,

@@ -55,7 +55,7 @@ impl LittlesLaw {
         }
     }
 
-    /// The queue was so long from one instant to another.
+    /// The queue had this length from one instant to another.
     #[inline(always)]
     pub fn held(&mut self, _length: u64, _from: Time, _to: Time) {
         #[cfg(debug_assertions)]

@@ -35,7 +35,7 @@ pub(crate) struct OverTime {
 impl OverTime {
     pub const NEW: OverTime = OverTime { integral: 0, changed_at: Time::ZERO, law: LittlesLaw::NEW };
 
-    /// It has been so long until now. Call before it changes.
+    /// It has had this length until now. Call before it changes.
     #[inline]
     pub fn held(&mut self, now: Time, length: u64) {
         self.integral += length * ticks_between(self.changed_at, now);
@@ -56,7 +56,7 @@ impl OverTime {
         law.walk(by);
     }
 
-    /// At the end of a run, where it is so long and these packets wait in it: what is wrong.
+    /// At the end of a run, where it has this length and these packets wait in it: what is wrong.
     #[cfg(debug_assertions)]
     pub fn judge(
         &self,
@@ -77,25 +77,25 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    /// There are so many.
+    /// Its value from now on.
     pub fn set(&mut self, now: Time, value: u64) {
         self.over_time.held(now, self.value);
         self.value = value;
         self.passes(value);
     }
 
-    /// So many more, or less.
+    /// The value changes by `by`, up or down.
     pub fn change(&mut self, now: Time, by: i64) {
         debug_assert!(self.value.checked_add_signed(by).is_some());
         self.set(now, self.value.wrapping_add_signed(by));
     }
 
-    /// There were so many for no time.
+    /// It had this value for no time: only the maximum sees it.
     pub fn passes(&mut self, value: u64) {
         self.max = self.max.max(value);
     }
 
-    /// So many leave, one packet, that came then.
+    /// One packet leaves, which came then and counts `number`.
     pub fn left(&mut self, number: u64, came: Came, now: Time) {
         self.over_time.law.left(number, came, now);
     }

@@ -77,7 +77,7 @@ impl TxRing {
         self.waiting.change(_now, _descriptor.work.bytes(_packets) as i64);
     }
 
-    /// So many bytes of what came then go on their way.
+    /// `_bytes` of what came at `_came` leave.
     #[inline(always)]
     pub(super) fn note_left(&mut self, _now: Time, _bytes: impl FnOnce() -> u32, _came: Came) {
         #[cfg(debug_assertions)]

@@ -59,7 +59,7 @@ pub enum QueuePairs {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum StepPlan {
-    /// Every rank computes for so long, ps.
+    /// Every rank computes, for this time in ps.
     Compute(u64),
     /// All ranks take part in a collective.
     Collective(CollectivePlan),
@@ -115,7 +115,7 @@ pub enum Algorithm {
 pub enum What {
     /// The rank computes, one thing at a time, ps.
     Compute(u64),
-    /// The rank reduces so many bytes, one after the other.
+    /// The rank reduces, by bytes; one reduction after the other.
     Reduce(u64),
     /// A message. It ends when that is in the receiver's memory.
     Send {

@@ -27,8 +27,8 @@ tailback_proto::parameters! {
         /// Seed of all random numbers: starts of writers; clocks; times, sizes and receivers of messages; ECN marks; lost
         /// packets.
         seed: u64 = 1, in 0..=i64::MAX as u64, source "assumption: any number would do";
-        /// Each port sends by a clock of its own, drawn by the seed from so many millionths below its link's rate to as many
-        /// above. 0: all clocks are exact.
+        /// Each port sends by a clock of its own, drawn by the seed from this many millionths below its link's rate to as
+        /// many above. 0: all clocks are exact.
         clock_ppm: f64 = 100.0, in 0.0..=1000.0,
             source "IEEE 802.3: clocks within 100 ppm; assumption: all within are equally likely";
         /// What is not simulated packet by packet. never: all is. exact: what repeats to the bit, as paced queue pairs do while nothing

@@ -1,4 +1,4 @@
-//! Bins of time, with a value of each column: no more than so many, however long the run.
+//! Bins of time with a value of each column. Their number is limited, however long the run.
 //!
 //! When the most that there may be are full, bins are merged, by 5 and by 2 in turn (1, 5, 10, 50, 100 us, ...), so that a
 //! recording holds between a fifth and all of its bins. Counts add up, means are averaged, maxima stay maxima.
@@ -34,7 +34,7 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Of columns of these kinds, from `start` on; `most`: bins that there may be, if so many values fit.
+    /// Columns of these kinds, from `start` on, with at most `most` bins; fewer where there are very many columns.
     pub fn new(kinds: Vec<Kind>, start: Time, length: Time, most: usize) -> Self {
         // Merging by 5 and by 2 needs a multiple of 10.
         let most = most.min(MAX_VALUES / kinds.len().max(1)).max(MIN_BINS as usize) / 10 * 10;
@@ -159,7 +159,7 @@ impl Bins {
 mod tests {
     use super::*;
 
-    /// Columns of three kinds, after so many bins with the values 0, 1, 2, ...
+    /// Columns of three kinds, after `bins` bins with the values 0, 1, 2, ...
     fn filled(bins: usize, most: usize) -> (Time, usize, Vec<f64>) {
         let mut filled = Bins::new(vec![Kind::Count, Kind::Max, Kind::Mean], Time::ZERO, FIRST_BIN, most);
         for value in 0..bins {

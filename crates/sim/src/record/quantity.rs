@@ -1,7 +1,7 @@
-//! What is recorded: a row for each quantity, which gives its series, its counter and its line in the reference.
+//! What is recorded. A quantity has one row, which gives its series, its counter and its line in the reference.
 //!
-//! Rows stand in tables beside each other, because all that is read at one place is read at once: [`quantities!`] of
-//! what has a series, [`counters!`] of what is only counted.
+//! Rows form tables, because all that is read at one place is read together: [`quantities!`] declares quantities with
+//! series, [`counters!`] those that are only counted.
 
 use tailback_proto::units::Time;
 
@@ -15,15 +15,15 @@ use crate::world::World;
 pub(crate) enum Kind {
     /// A count in the bin: the difference of a counter.
     Count,
-    /// Bytes in the bin, given out as bit/s.
+    /// Bytes in the bin, shown as bit/s.
     Rate,
-    /// A picosecond counter, given out as a share of the bin.
+    /// A counter of picoseconds, shown as a share of the bin.
     Share,
     /// A mean over the bin.
     Mean,
-    /// A value at the end of the bin; those of several are averaged.
+    /// A value at the end of the bin; several bins are averaged.
     Now,
-    /// A counter of bytes times ticks, given out as the mean of the bytes.
+    /// A counter of bytes times ticks, shown as the mean of the bytes.
     Integral,
     /// A sample: the last one before the bin's end.
     Last,
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// In words: how a bin's value comes about.
+    /// How a bin's value is made, in words.
     pub fn text(self) -> &'static str {
         match self {
             Kind::Count => "count",
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// What bins of one length become together.
+    /// Merges bins of equal length into one value.
     #[inline]
     pub fn merged<const FACTOR: usize>(self, bins: [f64; FACTOR]) -> f64 {
         match self {
@@ -67,7 +67,7 @@ impl Kind {
         }
     }
 
-    /// What the counter of such a quantity shows: of time, microseconds.
+    /// What the counter of such a quantity shows: times in microseconds.
     pub fn counted(self, total: u64) -> u64 {
         match self {
             Kind::Share => total / PICOSECONDS_TO_MICROSECONDS,
@@ -90,38 +90,38 @@ pub(crate) fn bits_per_second(bytes: u64, span: Time) -> f64 {
 /// A quantity that is recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
-    /// Name of its series; empty: it has none.
+    /// Name of its series; empty if it has none.
     pub metric: &'static str,
-    /// Name of its counter, `N` standing for a class; empty: it has none.
+    /// Name of its counter, with `N` for the class; empty if it has none.
     pub counter: &'static str,
-    /// Of its series, or else of its counter.
+    /// Unit of its series, or of its counter if it has no series.
     pub unit: &'static str,
-    /// How bins are merged; none: it has no series.
+    /// How bins are merged; `None` if it has no series.
     pub(super) kind: Option<Kind>,
-    /// Whether a value above 0 is a reason to keep the entity.
+    /// Whether the entity is kept once this is above 0.
     pub(super) keeps: bool,
-    /// The signal that it is, of which the log of signals has its bins.
+    /// The signal that it is, if it is one: the log of signals has its bins.
     pub signal: Option<Signal>,
-    /// One line.
+    /// Its line in the reference.
     pub help: &'static str,
 }
 
 impl Quantity {
-    /// Whether its bins come about like this.
+    /// Whether its bins are made in this way.
     pub(crate) const fn is(&self, kind: Kind) -> bool {
         matches!(self.kind, Some(own) if own as u8 == kind as u8)
     }
 
-    /// How a bin's value comes about, in a word; empty: it has no series.
+    /// How a bin's value is made, in a word; empty if it has no series.
     pub fn merged(&self) -> &'static str {
         self.kind.map_or("", Kind::text)
     }
 }
 
-/// The bin that ends now, or the run, and the world of the engine that runs.
+/// The bin or run that ends now, and the world of its engine.
 pub(crate) struct Bin<'a, W = World> {
     pub world: &'a mut W,
-    /// Traffic items, where there are several; the HPCC simulator has none.
+    /// Traffic items, where there are several; the HPCC profile has none.
     pub items: Option<&'a Items>,
     pub now: Time,
     pub span: Time,
@@ -134,25 +134,25 @@ pub(crate) type Add<'a> = &'a mut dyn FnMut(&'static str, u64);
 #[derive(Debug)]
 pub(crate) struct Table<W = World> {
     pub of: &'static [&'static str],
-    /// Whether its entities are recorded even where nothing ever happens.
+    /// Whether its entities are recorded even where nothing happens.
     pub always: bool,
     pub rows: &'static [Quantity],
-    /// Reads the values of the bin at a place, given what the counters were at its start.
+    /// Reads the values of the bin at a place, given the counters at its start.
     pub read: fn(&mut Bin<W>, usize, before: &mut [u64], values: &mut [f64]),
-    /// Gives out the counters at a place, by name.
+    /// Passes on the counters at a place, by name.
     pub count: fn(&mut Bin<W>, usize, Add),
 }
 
-/// Counters without a series, of what a `T` counts.
+/// Counters without a series, counted by a `T`.
 #[derive(Debug)]
 pub(crate) struct Counters<T: ?Sized> {
     pub of: &'static [&'static str],
     pub rows: &'static [Quantity],
-    /// Gives out those at a place, by name.
+    /// Passes on those at a place, by name.
     pub count: fn(&T, usize, Add),
 }
 
-/// A row of some tables by the name of its series or of its counter. It ends the compilation where there is none.
+/// The row of these tables whose series or counter has this name. Does not compile where there is none.
 pub(crate) const fn known(tables: &[&[Quantity]], name: &str) -> Quantity {
     let (mut table, mut at) = (0, 0);
     loop {
@@ -176,8 +176,8 @@ const fn are_equal(one: &str, other: &str) -> bool {
 }
 
 /// Declares a [`Table`]. A row is
-/// `"metric": KIND keeps ("counter") [SIGNAL], "unit", "help" = value`, of which `keeps`, counter and signal may be missing. The value is that of a counter
-/// (`Count`, `Rate`, `Share`) or of the bin (`Mean`, `Now`, `Last`, `Max`).
+/// `"metric": KIND keeps ("counter") [SIGNAL], "unit", "help" = value`, where `keeps`, counter and signal are optional. The
+/// value is that of a counter (`Count`, `Rate`, `Share`) or of the bin (`Mean`, `Now`, `Last`, `Max`).
 macro_rules! quantities {
     (
         $(#[$doc:meta])*
@@ -228,7 +228,7 @@ macro_rules! signal {
     };
 }
 
-/// The value of a bin: of a counter, or what is read.
+/// The value of a bin: from a counter, or as it is read.
 macro_rules! value {
     (Mean, $bin:ident, $before:expr, $read:expr) => {
         $read
@@ -277,8 +277,8 @@ macro_rules! counters {
     };
 }
 
-/// Declares how another engine reads rows of tables, which say all else of them; whose entities have them, the first table says.
-/// A row is `"metric": KIND = value`. Counters are apart ([`counters_as!`]).
+/// Declares how another engine reads rows of existing tables. All else is said there; the first table says which entities
+/// have them. A row is `"metric": KIND = value`. Counters are separate ([`counters_as!`]).
 macro_rules! quantities_as {
     (
         $(#[$doc:meta])*
@@ -313,7 +313,7 @@ macro_rules! quantities_as {
     };
 }
 
-/// Declares how another engine counts rows of tables, which say all else of them. A row is `"counter" = value`.
+/// Declares how another engine counts rows of existing tables. A row is `"counter" = value`.
 macro_rules! counters_as {
     (
         $(#[$doc:meta])*

@@ -14,9 +14,10 @@ use crate::work::JobRecord;
 /// Everything that was recorded.
 #[derive(Debug)]
 pub struct Recording {
-    /// Of the flow table, a row a queue pair or TCP connection, the first rows: blocks of [`super::BLOCK_ROWS`].
+    /// The first rows of the flow table, which has a row for each queue pair or TCP connection: full blocks of
+    /// [`super::BLOCK_ROWS`].
     pub blocks: FlowBlocks,
-    /// The rest of its rows: all, where no block is full.
+    /// The rest of its rows.
     pub flows: Vec<Flow>,
     /// Time series.
     pub series: Series,
@@ -31,9 +32,9 @@ pub struct Recording {
 /// Recorded time series: for each column a value a bin.
 #[derive(Debug)]
 pub struct Series {
-    /// Hosts, queues, queue pairs and whatever else there may be series of.
+    /// Hosts, queues, queue pairs, and whatever else has series.
     pub entities: Vec<Entity>,
-    /// By column: its index into `entities`, and its metric.
+    /// For each column the index into `entities`, and the metric.
     pub names: Vec<(usize, Cow<'static, str>)>,
     /// The values, column by column.
     pub values: Vec<f64>,
@@ -52,7 +53,7 @@ impl Series {
         names.map(|(at, (entity, metric))| (*entity, &**metric, &self.values[at * self.bins..][..self.bins]))
     }
 
-    /// Of all columns those of entities that are used. `values` has all, and gives room back.
+    /// Keeps the columns of entities that are used. `values` has all columns, and returns memory.
     pub(crate) fn keep<T>(
         columns: impl Iterator<Item = T>,
         used: impl Fn(&T) -> bool,
@@ -92,11 +93,11 @@ pub struct Meta {
     pub name: String,
     pub seed: u64,
     pub end_ps: u64,
-    /// Whether it ran to its end.
+    /// Whether the run reached its end.
     pub complete: bool,
     /// Length of a bin of the time series.
     pub bin_ps: u64,
-    /// What the time series cover, in words: in large fabrics not every queue.
+    /// What the time series cover, in words: in large fabrics that is not every queue.
     pub recorded: &'static str,
     /// Packets put on a link.
     pub packet_hops: u64,
@@ -118,13 +119,13 @@ pub struct Meta {
     pub bridge_cores: Vec<BridgeCore>,
     /// Network namespaces joined by veth pairs.
     pub veth: Option<Veth>,
-    /// Ranks whose messages wait for messages. What has none does not mention them.
+    /// Ranks whose messages wait for messages. Left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobRecord>,
-    /// Spans that were skipped. What skipped none does not mention them.
+    /// Spans that were skipped. Left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Skipped>,
-    /// Why nothing was skipped where what repeats was to be, in words.
+    /// Why nothing was skipped although it was asked for, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_skipped: Option<&'static str>,
 }
@@ -136,33 +137,33 @@ pub struct Skipped {
     pub from_ps: u64,
     /// When it ended.
     pub to_ps: u64,
-    /// Whether all in it is as it would have been by packets; else it is estimated.
+    /// Whether all of it is as it would have been packet by packet; if not, it is estimated.
     pub exact: bool,
-    /// How long a sample it goes by, or the period that repeats.
+    /// Length of the sample that the estimate is from, or of the period that repeats.
     pub observed_ps: u64,
-    /// Packets put on a link meanwhile, of any kind.
+    /// Packets of any kind put on a link meanwhile.
     pub packet_hops: u64,
-    /// Half of a 95 % prediction interval, or how far the packets after it were off, whichever is more: of goodput at the receiver
-    /// where it is largest, relative to that.
+    /// Half of a 95 % prediction interval, or the error that the packets after it showed, whichever is larger: of goodput,
+    /// relative, at the receiver where it is largest.
     pub goodput_error: f64,
-    /// The same of the mean length of egress queues.
+    /// The same for the mean length of egress queues.
     pub queue_error: f64,
-    /// The same of CNPs and marks of the whole run.
+    /// The same for CNPs and marks of the whole run.
     pub signal_error: f64,
-    /// The same of single queue pairs, as the root of their mean square.
+    /// The same for single queue pairs, as the root of their mean square.
     pub qp_error: f64,
-    /// What the packets after it said of what it took for granted: `none` (nothing did), `confirmed`, `contradicted`.
+    /// Whether the packets after it agree with its estimate: `none` (no packet says), `confirmed`, `contradicted`.
     pub check: &'static str,
-    /// How far these were from it, relative, of goodput and queues where they differ most; null where nothing was said.
+    /// How far these packets were from the estimate: of goodput, relative, where it differs most; null where none says.
     pub goodput_off: Option<f64>,
-    /// See `goodput_off`.
+    /// The same for queues.
     pub queue_off: Option<f64>,
-    /// The same of CNPs and marks of the whole run.
+    /// The same for CNPs and marks of the whole run.
     pub signal_off: Option<f64>,
 }
 
 impl Skipped {
-    /// What repeated with this period.
+    /// A span that repeated with this period.
     pub(crate) fn exactly(from: Time, to: Time, period: Time, packet_hops: u64) -> Skipped {
         Skipped {
             from_ps: from.0,
@@ -181,7 +182,7 @@ impl Skipped {
         }
     }
 
-    /// The packets after it are so far from what it took for granted, which they may contradict: it is no surer than that.
+    /// Notes how far the packets after it are from the estimate, which they may contradict. Errors are at least that large.
     pub(crate) fn check(&mut self, off: [f64; 3], contradicts: bool) {
         self.check = if contradicts { "contradicted" } else { "confirmed" };
         let [goodput, queue, signals] = off;
@@ -192,7 +193,7 @@ impl Skipped {
     }
 }
 
-/// A latency test: half of the round trips that it measured, as perftest reports them.
+/// A latency test: half of the measured round trips, as perftest reports them.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct Latency {
@@ -215,7 +216,7 @@ pub struct Fault {
     pub kind: &'static str,
     /// Queue or port.
     pub r#where: String,
-    /// The node that it is at; empty where no node is.
+    /// The node where it happened; empty where no node is known.
     pub node: String,
     /// The node at the other end of its port.
     pub peer: String,
@@ -226,7 +227,7 @@ pub struct Fault {
 /// Packets dropped at a queue for one reason.
 #[derive(Clone, Debug, Serialize)]
 pub struct Drop {
-    /// Egress queue that the packets were for, or ingress group that had no room.
+    /// Egress queue of the packets, or ingress group that had no room.
     pub r#where: String,
     /// The node that it is at.
     pub node: String,
@@ -234,16 +235,16 @@ pub struct Drop {
     pub peer: String,
     /// In words.
     pub reason: &'static str,
-    /// Packets.
+    /// Packets dropped.
     pub packets: u64,
-    /// Bytes of frames.
+    /// Bytes of their frames.
     pub bytes: u64,
 }
 
 /// The result of checking the books.
 #[derive(Clone, Debug, Serialize)]
 pub struct Conservation {
-    /// Queues that carried a packet.
+    /// Queues that any packet passed.
     pub checked_queues: u64,
     /// What became of the data packets.
     pub data_packets: DataPackets,
@@ -266,11 +267,11 @@ pub struct DataPackets {
 /// How long a port was paused.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pause {
-    /// Port that was told to be quiet, `node:peer`.
+    /// Port that was paused, `node:peer`.
     pub port: String,
     /// Priority.
     pub priority: u8,
-    /// Frames received, resumes included.
+    /// PFC frames received, resumes included.
     pub rx_frames: u64,
     /// Changes from paused to running.
     pub transitions: u64,
@@ -291,7 +292,7 @@ pub struct PauseStorm {
     pub priority: u8,
     /// Pause storms detected.
     pub detected: u64,
-    /// Of these, over.
+    /// Pause storms that are over.
     pub restored: u64,
     /// When the first was detected.
     pub first_ps: u64,
@@ -301,7 +302,7 @@ pub struct PauseStorm {
     pub rx_dropped_packets: u64,
 }
 
-/// A place where bytes wait.
+/// A queue: a place where bytes wait.
 #[derive(Clone, Debug, Serialize)]
 pub struct Queue {
     /// Name; also the entity of its time series.
@@ -317,13 +318,13 @@ pub struct Queue {
     pub peer: String,
     /// Class or priority group.
     pub priority: u8,
-    /// Place on the path: 0 at the receiver's memory, growing towards the sender.
+    /// Its place in the order of the chart: 0 at the receiver's memory, growing towards the sender.
     pub order: u32,
     /// ECN thresholds of an egress queue.
     pub k_min_bytes: Option<u64>,
     /// ECN thresholds of an egress queue.
     pub k_max_bytes: Option<u64>,
-    /// What the queues of the switch, or of its pool, share.
+    /// Bytes that the queues of the switch, or of its pool, share.
     pub limit_bytes: Option<u64>,
 }
 
@@ -336,8 +337,8 @@ pub struct Cpu {
     pub cores: Vec<CoreShares>,
 }
 
-/// What a core did, as shares of the run, 0 to 1, under the names of `mpstat`; the rest was idle. Of a batch of work
-/// under way as much counts as is done, evenly of all that it consists of.
+/// What a core did, as shares of the run, 0 to 1, under the names of `mpstat`; the rest was idle. A batch of work under way
+/// counts by the part that is done, evenly over all that it consists of.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct CoreShares {
     /// Interrupts.
@@ -383,22 +384,22 @@ pub struct VethEnd {
     pub name: String,
     /// Counters by name.
     pub counters: BTreeMap<&'static str, u64>,
-    /// What taking the peer's NAPI away at the end of the run does.
+    /// What removing the peer's NAPI at the end of the run does.
     pub teardown: Teardown,
 }
 
-/// The peer's NAPI is taken away: what that finds and leaves.
+/// What there is before and after the peer's NAPI is removed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Teardown {
     /// Packets that were in the ring.
     pub freed_packets: u64,
-    /// What was charged and not completed, before and after.
+    /// What byte queue limits had charged and not completed, before the removal.
     pub inflight_before: u32,
-    /// See `inflight_before`.
+    /// The same after it.
     pub inflight_after: u32,
-    /// Whether the queue was stopped, before and after.
+    /// Whether the queue was stopped before the removal.
     pub stopped_before: bool,
-    /// See `stopped_before`.
+    /// The same after it.
     pub stopped_after: bool,
 }
 
@@ -407,15 +408,15 @@ pub struct Teardown {
 pub struct Pings {
     /// Traffic item.
     pub name: String,
-    /// Who asks, and who answers.
+    /// Who asks.
     pub src: String,
-    /// See `src`.
+    /// Who answers.
     pub dst: String,
-    /// Requests.
+    /// Requests sent.
     pub sent: u64,
     /// Requests or answers that were dropped.
     pub lost: u64,
-    /// When each request was sent, and its round trip; none: lost, or still on its way.
+    /// When each request was sent, and its round trip; `None`: lost, or still on its way.
     pub samples: Vec<(u64, Option<u64>)>,
 }
 
@@ -426,16 +427,16 @@ pub struct Sender {
     pub name: String,
     /// `udp` or `xdp`.
     pub kind: &'static str,
-    /// Namespaces.
+    /// Namespace of the sender.
     pub src: String,
-    /// See `src`.
+    /// Namespace of the receiver.
     pub dst: String,
-    /// Packets.
+    /// Packets sent.
     pub sent: u64,
-    /// See `sent`.
+    /// Packets delivered.
     pub delivered: u64,
-    /// See `sent`.
+    /// Packets dropped.
     pub dropped: u64,
-    /// How often its socket's buffer was full.
+    /// How often the sender waited because its socket's buffer was full.
     pub waits: u64,
 }

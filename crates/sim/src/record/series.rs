@@ -113,7 +113,7 @@ impl Recorder {
         Recorder { detail: self.detail, chosen: self.chosen, read, items: None, pairs, open: None }
     }
 
-    /// When the bin that is open ends, by a clock that stood still for so long.
+    /// When the open bin ends, by a clock that has not counted `skipped`.
     pub fn next_sample(&self, skipped: Time) -> Time {
         self.read.bins.next() - skipped
     }

@@ -1,6 +1,6 @@
 //! The log of signals: who told whom to wait, how, because of which queue, and when.
 //!
-//! A row for each bin in which there was any of a signal between two, or for the whole run where bins are not known.
+//! There is a row for each bin in which a signal passed between two nodes, or for the whole run where bins are not known.
 
 use std::collections::HashSet;
 use tailback_proto::units::Time;
@@ -8,7 +8,7 @@ use tailback_proto::units::Time;
 use super::entity::Entity;
 use super::quantity::Kind;
 
-/// How somebody is told to wait.
+/// A way to be told to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Signal {
     /// A packet was marked CE.
@@ -40,7 +40,7 @@ impl Signal {
     pub const ALL: [Signal; 10] =
         [CeMark, Drop, PfcPause, PfcXoff, PcieCreditStall, Cnp, Nak, DelayProbe, BqlStop, RingStop];
 
-    /// As in the table.
+    /// Its name in the table.
     pub fn name(self) -> &'static str {
         match self {
             CeMark => "ce-mark",
@@ -56,7 +56,7 @@ impl Signal {
         }
     }
 
-    /// Whether it lasts: then its time is logged, else how often there was one.
+    /// Whether it lasts: the log then has its duration, and otherwise its number.
     pub fn lasts(self) -> bool {
         matches!(self, PfcPause | PfcXoff | PcieCreditStall)
     }
@@ -66,7 +66,7 @@ impl Signal {
         matches!(self, Cnp | Nak | DelayProbe)
     }
 
-    /// One line.
+    /// What it is, in one line.
     pub fn help(self) -> &'static str {
         match self {
             CeMark => "packets marked CE at a queue, and sent on: their receivers are told",
@@ -82,7 +82,7 @@ impl Signal {
         }
     }
 
-    /// Who tells and who is told of it at an entity; empty: unknown, or nobody.
+    /// Who sends it and who receives it at an entity; empty: unknown, or nobody.
     fn ends(self, entity: &Entity) -> (String, String) {
         let (node, peer) = (entity.node.clone(), entity.peer.clone());
         match self {
@@ -98,13 +98,13 @@ impl Signal {
 /// Who told whom.
 #[derive(Clone, Debug)]
 pub struct Who {
-    /// The queue that is full, or that waits; empty: none.
+    /// The queue that is full, or that waits; empty if there is none.
     pub queue: String,
-    /// How.
+    /// By which signal.
     pub signal: Signal,
-    /// The node that tells; empty: several may.
+    /// The node that tells; empty where it may be several.
     pub from: String,
-    /// The node that is told; empty: several may be.
+    /// The node that is told; empty where it may be several.
     pub to: String,
 }
 
@@ -120,13 +120,13 @@ impl Who {
 /// What was told from `start` to `end`.
 #[derive(Clone, Copy, Debug)]
 pub struct Told {
-    /// Its place among all [`Who`].
+    /// Index into [`Signals::who`].
     pub who: u32,
     /// When the bin began.
     pub start: Time,
     /// When it ended.
     pub end: Time,
-    /// How often; of a signal that lasts, how long, in picoseconds.
+    /// How often; for a signal that lasts, how long, in picoseconds.
     pub amount: u64,
 }
 
@@ -135,12 +135,12 @@ pub struct Told {
 pub struct Signals {
     /// Who told whom.
     pub who: Vec<Who>,
-    /// When.
+    /// When, and how often or how long.
     pub rows: Vec<Told>,
 }
 
 impl Signals {
-    /// The bins of a column, each of this length; the last ends with the run.
+    /// Adds the bins of a column, which have equal lengths; the last ends with the run.
     pub(crate) fn add_column(
         &mut self,
         who: impl FnOnce() -> Who,
@@ -171,7 +171,7 @@ impl Signals {
         }
     }
 
-    /// What only counters know of the run as a whole: what has rows already is left out.
+    /// Adds what only counters of the whole run know. What has rows already is left out.
     pub(crate) fn add_rest(&mut self, end: Time, rest: impl Iterator<Item = (Signal, Entity, u64)>) {
         let known: HashSet<(Signal, String)> =
             self.who.iter().map(|who| (who.signal, who.queue.clone())).collect();

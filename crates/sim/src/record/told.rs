@@ -62,7 +62,7 @@ impl PairLog {
         counts.take(|pair, count| self.rows.push((bin as u32, pair, count)));
     }
 
-    /// Of a bin that ends, so many of each pair.
+    /// A bin ends: the number of each pair in it.
     pub fn add_bin(&mut self, bin: usize, counts: impl IntoIterator<Item = (Pair, u32)>) {
         self.rows.extend(counts.into_iter().map(|(pair, count)| (bin as u32, pair, count)));
     }

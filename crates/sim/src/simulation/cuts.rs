@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use crate::fabric::port::LOSSY;
 use crate::fabric::Fabric;
 
-/// By node: its part of `parts`. None: the network cannot be cut in so many.
+/// The part of each node, by node. None: the network cannot be cut into `parts`.
 pub(super) fn cut(fabric: &Fabric, parts: usize) -> Option<Vec<u8>> {
     let cluster = clusters(fabric);
     let count = cluster.iter().max()? + 1;

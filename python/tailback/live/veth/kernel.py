@@ -78,7 +78,7 @@ def napi_threads(interface: str, core: int) -> None:
 
 
 def rules(interface: str, count: int) -> list[socket.socket]:
-    """Compares each packet that the interface receives with so many rules, in the context that polls it.
+    """Compares each packet that the interface receives with `count` rules, in the context that polls it.
 
     A rule is two instructions of a packet socket's filter: load a byte, compare it with what it never is.
     Nothing is ever delivered. They hold as long as the sockets.

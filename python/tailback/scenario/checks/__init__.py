@@ -36,7 +36,7 @@ from tailback.scenario.veth import BETWEEN_NAMESPACES, VethTopology
 from tailback.units import format_duration, format_rate, format_size
 
 MOST_GUESSES, MOST_COMPARED = 10, 2000
-"""For so many misspelt links the nearest is looked for, among so many: each comparison takes 10 us."""
+"""Misspelt links whose nearest is looked for, and the links compared for it: each comparison takes 10 us."""
 
 Problems = Iterator[tuple[Path, str]]
 

@@ -9,7 +9,7 @@ from tailback.scenario.headroom import least_quanta, too_few_quanta
 from tailback.scenario.host_path import CELL_BYTES, MAX_INTERFACE_MTU, HostPath
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Scenario
-from tailback.scenario.receive_buffer import lossless_of, mlx5_headroom, paths_of, thresholds
+from tailback.scenario.receive_buffer import host_paths_of, lossless_of, mlx5_headroom, thresholds
 from tailback.units import format_duration, format_size
 
 
@@ -65,7 +65,7 @@ def path_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
                     f"found {format_size(xon)}, expected less than xoff, {format_size(xoff)}",
                 )
                 break
-    paths = paths_of(scenario)
+    paths = host_paths_of(scenario)
     for index, item in enumerate(scenario.memory_load):
         for name in names(item.host, network.hosts):
             path = paths.get(name)

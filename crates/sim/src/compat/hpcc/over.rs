@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// A run of so many messages, and how many places they took.
+    /// A run of this number of messages, and how many places they took.
     fn run(plan: &HpccPlan, messages: u32) -> (HpccRecording, usize) {
         let work = Chains { left: messages, under_way: Default::default() };
         let mut simulation = HpccSimulation::with_work(plan, Box::new(work)).expect("it is possible");

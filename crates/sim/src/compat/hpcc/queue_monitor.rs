@@ -58,7 +58,7 @@ impl World {
         self.schedule(self.queue_lengths.start_ns.saturating_mul(1000), Event::QueueSample, 0);
     }
 
-    /// Counts what waits now as so many samples.
+    /// Counts what waits now as this number of samples.
     fn count(&mut self, samples: u32) {
         let all = &mut self.queue_lengths;
         for (&(_, _, port), counts) in all.ports.iter().zip(&mut all.counts) {

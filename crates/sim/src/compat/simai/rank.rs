@@ -25,7 +25,7 @@ pub(super) enum Timer {
     Step,
     /// It goes on, since it has computed.
     Computed,
-    /// The memory has a piece; it takes so long to reduce it, ns.
+    /// The memory has a piece, and takes this time in ns to reduce it.
     Memory(u32, Piece, u64),
     /// It has reduced a piece.
     Reduced(u32, Piece),

@@ -154,7 +154,7 @@ impl HostPath {
         Time(self.pcie.stalled.0 - ahead)
     }
 
-    /// Another queue pair writes to this host, to so many bytes in turn.
+    /// Another queue pair writes to this host, over and over to the same `bytes`.
     pub fn add_working_set(&mut self, bytes: u64) {
         if let Some(ddio) = self.target.as_memory().and_then(|memory| memory.ddio.as_mut()) {
             ddio.add_working_set(bytes);

@@ -108,7 +108,7 @@ impl Occupancy {
         self.bytes.change(now, bytes);
     }
 
-    /// A packet of so many bytes is no longer in it.
+    /// A packet of this size has left it.
     fn left(&mut self, now: Time, bytes: u32, came: Came) {
         self.packets.left(1, came, now);
         self.bytes.left(bytes as u64, came, now);

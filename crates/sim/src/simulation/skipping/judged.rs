@@ -244,7 +244,7 @@ pub(super) fn compare(
     batches: f64,
     error: f64,
 ) -> ([f64; 3], bool) {
-    // How far the mean of so many batches may be from that of the sample, in standard deviations.
+    // How far the mean of `batches` batches may be from that of the sample, in standard deviations.
     let chance = 3.0 * (1.0 / batches + 1.0 / BATCHES as f64).sqrt();
     let mut contradicts = since.counts.disturbances() > 0;
     let mut judge = |found: f64, mean: f64, deviation: f64, least: f64, error: f64| {

@@ -348,7 +348,7 @@ mod tests {
         assert!(close(flow.u, 1.024 + 1600.0 / 52_000.0));
     }
 
-    /// Low utilization: so many steps up, then a factor.
+    /// Low utilization: `max_stage` steps up, then a factor.
     #[test]
     fn steps_up_end_with_a_factor() {
         let p = Parameters { max_stage: 2, ..PARAMETERS };

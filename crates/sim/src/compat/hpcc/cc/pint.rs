@@ -32,7 +32,7 @@ pub(in super::super) struct Port {
     pub last: Written,
 }
 
-/// What a packet of so many bytes takes of a round trip.
+/// The share of a round trip that a packet of this size takes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     bytes: u32,
