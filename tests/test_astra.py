@@ -8,6 +8,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ from astra_files import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tailback._engine import HpccSimulation
+from tailback._engine import HpccSimulation, Progress
 from tailback.astra.inputs import AstraOptions, load_inputs
 from tailback.astra.setup import AstraSetup
 from tailback.cli import main
@@ -540,6 +541,7 @@ def test_a_trace_that_is_cut_anywhere_is_refused_or_whole(tmp_path: Path) -> Non
     )
     setup = AstraSetup.of(load_inputs(write(tmp_path, [whole, OK])))
     plans = plan_json(setup.plan), json.dumps(setup.astra.plan())
+    paths = [str(tmp_path / "et" / f"w.{rank}.et") for rank in range(2)]
     other = [
         whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :]
         for at in range(len(whole))
@@ -548,7 +550,8 @@ def test_a_trace_that_is_cut_anywhere_is_refused_or_whole(tmp_path: Path) -> Non
     refused = []
     for data in [whole[:at] for at in range(len(whole))] + other:
         try:
-            HpccSimulation.of_astra(*plans, [data, OK])
+            (tmp_path / "et" / "w.0.et").write_bytes(data)
+            HpccSimulation.of_astra(*plans, paths)
         except ValueError as error:
             refused.append(str(error))
     assert len(refused) > len(whole)
@@ -577,3 +580,48 @@ def test_delays_are_rounded_to_the_nearest_nanosecond(tmp_path: Path) -> None:
     text = (tmp_path / "topology.txt").read_text()
     (tmp_path / "topology.txt").write_text(text.replace("0.0005ms", "0.000025ms"))
     assert [link.delay_ns for link in load_inputs(found).network.topology.links] == [25, 25]
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers(0, 2**32), st.integers(1, 700))
+def test_a_trace_in_whatever_order_of_its_file(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, back: int
+) -> None:
+    """In order it is read a block at a time, with its nodes mixed up as one; and the run is the same."""
+    random, count, ranks = Random(seed), 900, 3
+    files: list[list[bytes]] = [[], []]
+    for rank in range(ranks):
+        nodes = []
+        for number in range(count):
+            after = {random.randrange(max(0, number - back), number) for _ in range(2)} if number else set()
+            if number % 9 < 7:
+                nodes.append(node(number, COMPUTE, tuple(after), micros=1 + random.randrange(3)))
+            else:
+                sends, one = number % 9 == 7, (rank + 1) % ranks if number % 9 == 7 else (rank - 1) % ranks
+                peer = {"comm_dst": one} if sends else {"comm_src": one}
+                kind = SEND if sends else RECEIVE
+                nodes.append(node(number, kind, tuple(after), comm_size=700, comm_tag=number // 9, **peer))
+        files[0].append(trace(*nodes))
+        random.shuffle(nodes)
+        files[1].append(trace(*nodes))
+    outputs = [
+        tailback.run_astra(write(tmp_path_factory.mktemp("traces"), traces)).outputs for traces in files
+    ]
+    assert outputs[0]["cycles.txt"].count(b"finished") == ranks
+    assert {name: outputs[0][name] for name in outputs[0]} == {name: outputs[1][name] for name in outputs[1]}
+
+
+def test_a_trace_that_is_changed_during_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it is read further on, or is only copied, nothing is written."""
+    monkeypatch.setattr("tailback.running.EVENTS_PER_STEP", 100)
+    chain = [node(n, COMPUTE, (n - 1,) if n else (), micros=1) for n in range(5000)]
+    for at_the_end, kind in ((False, InputError), (True, OSError)):
+        found = write(tmp_path, [trace(*chain), OK])
+
+        def change(state: Progress, at_the_end: bool = at_the_end) -> None:
+            if state.done or not at_the_end:
+                (tmp_path / "et" / "w.0.et").write_bytes(trace(*chain[:4999]))
+
+        with pytest.raises(kind, match="changed"):
+            tailback.run_astra(found, out=tmp_path / "out", progress=change)
+        assert not (tmp_path / "out").exists()

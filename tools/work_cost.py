@@ -39,7 +39,7 @@ def prepare(case: Path, folder: Path) -> None:
     (folder / "astra.json").write_text(json.dumps(inputs.plan()))
     (folder / "inputs").mkdir()
     for rank, trace in enumerate(inputs.traces):
-        (folder / "inputs" / f"w.{rank}.et").write_bytes(trace)
+        (folder / "inputs" / f"w.{rank}.et").write_bytes(b"".join(trace()))
     rows = (line.split() for line in ran.outputs["fct.txt"].decode().splitlines())
     listed = [
         (_node(a), _node(b), _PRIORITY, int(port), int(size), int(start))

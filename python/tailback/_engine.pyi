@@ -166,8 +166,9 @@ class HpccSimulation:
         it, see `tailback.rows`.
         """
     @staticmethod
-    def of_astra(plan_json: str, astra_json: str, traces: Sequence[bytes]) -> HpccSimulation:
-        """A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
+    def of_astra(plan_json: str, astra_json: str, traces: Sequence[str]) -> HpccSimulation:
+        """A run whose messages are sent by ASTRA-sim's system layer, from the files of the ranks'
+        traces, which must stay.
 
         ValueError with one line where a plan or a trace is impossible.
         """
@@ -206,8 +207,9 @@ class Simulation:
         the operations of its empty graphs, in order, see `tailback.workload.operations`.
         """
     @staticmethod
-    def of_astra(plan_json: str, astra_json: str, traces: Sequence[bytes]) -> Simulation:
-        """A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
+    def of_astra(plan_json: str, astra_json: str, traces: Sequence[str]) -> Simulation:
+        """A run whose messages are sent by ASTRA-sim's system layer, from the files of the ranks'
+        traces, which must stay.
 
         ValueError with one line where a plan or a trace is impossible.
         """

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tailback.files import read_file
 from tailback.files.json import in_lines, read_json
-from tailback.files.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file
+from tailback.files.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file, write_parts
 from tailback.files.parquet import read_parquet, write_parquet
 from tailback.limits import RESULT_BYTES, RESULT_VALUES
 from tailback.recorded.run import Recorded
@@ -117,14 +117,18 @@ def _replaced(path: Path, data: bytes) -> Path:
 
 def _write_files(result: Recorded, folder: Path, report: bool, grown: Collection[str] = ()) -> None:
     """All but what has grown during the run, and is put in place with them."""
-    for name in (*result.setup.files, *result.outputs):
+    long_files = result.setup.long_files
+    for name in (*result.setup.files, *long_files, *result.outputs):
         if not _is_own(name):
             raise ValueError(f"{name!r} is no name for a file of a result")
         if name in grown:
             continue
-        data = result.outputs[name] if name in result.outputs else result.setup.files[name]
         (folder / name).parent.mkdir(exist_ok=True)
-        write_file(folder / name, data)
+        if name in long_files:
+            write_parts(folder / name, long_files[name]())
+        else:
+            data = result.outputs[name] if name in result.outputs else result.setup.files[name]
+            write_file(folder / name, data)
     if (folder / INPUTS).is_dir():
         sync(folder / INPUTS)
     counters = {"names": result.counter_names, "nodes": result.counters_by_node}

@@ -15,11 +15,10 @@ use tailback_sim::work::{Finished, LayerRecord};
 
 use crate::{failed, finished, impossible, os_error, rows, tables, Progress, Recording};
 
-/// ASTRA-sim's system layer with the ranks' traces.
-pub fn astra(plan_json: &str, traces: &[PyBackedBytes]) -> Result<Astra, PlanError> {
+/// ASTRA-sim's system layer with the files of the ranks' traces.
+pub fn astra(plan_json: &str, traces: &[PathBuf]) -> Result<Astra, PlanError> {
     let plan = serde_json::from_str(plan_json).map_err(|error| PlanError::Format(error.to_string()))?;
-    let traces: Vec<&[u8]> = traces.iter().map(|trace| &**trace).collect();
-    Astra::new(plan, &traces)
+    Astra::new(plan, traces)
 }
 
 /// SimAI's front end with a workload.
@@ -89,16 +88,11 @@ impl HpccSimulation {
             .map_err(impossible)
     }
 
-    /// A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
+    /// A run whose messages are sent by ASTRA-sim's system layer, from the files of the ranks' traces, which must stay.
     ///
     /// ValueError with one line where a plan or a trace is impossible.
     #[staticmethod]
-    fn of_astra(
-        py: Python<'_>,
-        plan_json: &str,
-        astra_json: &str,
-        traces: Vec<PyBackedBytes>,
-    ) -> PyResult<Self> {
+    fn of_astra(py: Python<'_>, plan_json: &str, astra_json: &str, traces: Vec<PathBuf>) -> PyResult<Self> {
         let make = || {
             let plan = HpccPlan::from_json(plan_json)?;
             hpcc::HpccSimulation::with_work(&plan, Box::new(astra(astra_json, &traces)?))

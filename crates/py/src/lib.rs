@@ -145,16 +145,11 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// A run whose messages are sent by ASTRA-sim's system layer, from the ranks' traces.
+    /// A run whose messages are sent by ASTRA-sim's system layer, from the files of the ranks' traces, which must stay.
     ///
     /// ValueError with one line where a plan or a trace is impossible.
     #[staticmethod]
-    fn of_astra(
-        py: Python<'_>,
-        plan_json: &str,
-        astra_json: &str,
-        traces: Vec<PyBackedBytes>,
-    ) -> PyResult<Self> {
+    fn of_astra(py: Python<'_>, plan_json: &str, astra_json: &str, traces: Vec<PathBuf>) -> PyResult<Self> {
         let make = || {
             let plan = Plan::from_json(plan_json)?;
             tailback_sim::Simulation::with_work(plan, Box::new(hpcc::astra(astra_json, &traces)?))

@@ -14,10 +14,7 @@ fn main() -> Result<(), Failure> {
     let mut plan = HpccPlan::from_json(&read("plan.json")?)?;
     let mut simulation = if way == "work" {
         let ranks = 0..std::fs::read_dir(format!("{folder}/inputs"))?.count();
-        let traces: Result<Vec<Vec<u8>>, _> =
-            ranks.map(|rank| std::fs::read(format!("{folder}/inputs/w.{rank}.et"))).collect();
-        let traces = traces?;
-        let traces: Vec<&[u8]> = traces.iter().map(Vec::as_slice).collect();
+        let traces: Vec<_> = ranks.map(|rank| format!("{folder}/inputs/w.{rank}.et").into()).collect();
         let work = Astra::new(serde_json::from_str(&read("astra.json")?)?, &traces)?;
         HpccSimulation::with_work(&plan, Box::new(work))?
     } else {

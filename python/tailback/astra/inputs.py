@@ -17,10 +17,11 @@ from tailback.astra.documents import (
     read_system,
 )
 from tailback.astra.network import astra_network
+from tailback.files import Copied
 from tailback.files.json import read_json
 from tailback.hpcc.inputs import CONFIG, HpccInputs
 from tailback.hpcc.plan import network_warnings
-from tailback.hpcc.tokens import InputError, named, read_bytes
+from tailback.hpcc.tokens import InputError, copied, named, read_bytes
 from tailback.limits import ASTRA_JSON_BYTES, ASTRA_QUEUES, ASTRA_TRACE_BYTES
 from tailback.scenario.show import INPUTS
 
@@ -61,7 +62,8 @@ class AstraInputs:
     groups: dict[int, list[int]]
     options: AstraOptions
     trace_names: list[str]
-    traces: list[bytes]
+    traces: list[Copied]
+    """Their files, which the engine reads as the run goes on."""
     files: dict[str, bytes]
 
     @property
@@ -146,7 +148,7 @@ def load_inputs(options: AstraOptions, *, beside: bool = False) -> AstraInputs:
         raise InputError("--injection-scale", text)
     names = [f"{named(options.workload)}.{rank}.et" for rank in range(ranks)]
     traces = [
-        read_bytes(Path(f"{os.fspath(options.workload)}.{rank}.et"), ASTRA_TRACE_BYTES, names[rank])
+        copied(Path(f"{os.fspath(options.workload)}.{rank}.et"), ASTRA_TRACE_BYTES, names[rank])
         for rank in range(ranks)
     ]
     settings = {
@@ -158,7 +160,6 @@ def load_inputs(options: AstraOptions, *, beside: bool = False) -> AstraInputs:
     files = {
         **network.files,
         **texts,
-        **{f"{TRACES}.{rank}.et": trace for rank, trace in enumerate(traces)},
         SETTINGS: (json.dumps(settings) + "\n").encode(),
     }
     return AstraInputs(network, system, dims, groups, options, names, traces, files)

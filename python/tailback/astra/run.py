@@ -54,7 +54,8 @@ def run_astra(
         from tailback._engine import HpccSimulation, Simulation
 
         engine = Simulation if native else HpccSimulation
-        return engine.of_astra(plan_json(setup.plan), json.dumps(inputs.plan()), inputs.traces)
+        paths = [str(trace.path) for trace in inputs.traces]
+        return engine.of_astra(plan_json(setup.plan), json.dumps(inputs.plan()), paths)
 
     def result(recorded: Recorded, took: Took) -> Result:
         from tailback.results import Result

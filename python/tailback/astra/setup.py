@@ -9,12 +9,12 @@ from typing import Any
 
 from tailback import text
 from tailback.astra.documents import not_honoured
-from tailback.astra.inputs import LOGICAL, SETTINGS, SYSTEM, AstraInputs, load_inputs, options_of
+from tailback.astra.inputs import LOGICAL, SETTINGS, SYSTEM, TRACES, AstraInputs, load_inputs, options_of
 from tailback.hpcc.inputs import CONFIG
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
-from tailback.recorded.setup import PACKET_OVERHEAD_BYTES, RETH_BYTES, Shown, link_changes
+from tailback.recorded.setup import PACKET_OVERHEAD_BYTES, RETH_BYTES, Parts, Shown, link_changes
 
 WORK_PRIORITY = 3
 """What that backend sends messages in."""
@@ -68,6 +68,11 @@ class AstraSetup(HpccSetup):
     def files(self) -> dict[str, bytes]:
         """Copies of the inputs."""
         return self.astra.files
+
+    @property
+    def long_files(self) -> Mapping[str, Parts]:
+        """The traces."""
+        return {f"{TRACES}.{rank}.et": trace for rank, trace in enumerate(self.astra.traces)}
 
     @classmethod
     def read(cls, folder: Path, summary: Mapping[str, Any]) -> AstraSetup:

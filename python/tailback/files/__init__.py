@@ -1,14 +1,17 @@
-"""Reading what somebody names: regular files of a size that can be meant, whole and at once."""
+"""Reading what somebody names: regular files of a size that can be meant."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from tailback.units import format_size
 
 _MORE = 1 << 16
+_PART = 1 << 20
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a pipe"),
@@ -49,6 +52,36 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
     if not left:
         raise FileRefusedError(f"more than {format_size(most)}", most)
     return b"".join(parts)
+
+
+class Copied:
+    """A regular file that is copied later, in parts, as it was."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        """Of at most `most` bytes.
+
+        Raises:
+            FileRefusedError, OSError, ValueError: as `read_file`.
+        """
+        status = path.stat()
+        _check(status, most)
+        with open(path, "rb", opener=_open):
+            pass
+        self.path = path
+        self._known = status.st_size, status.st_mtime_ns
+
+    def __call__(self) -> Iterator[bytes]:
+        """What it holds.
+
+        Raises:
+            OSError: it is not what it was.
+        """
+        with open(self.path, "rb", opener=_open) as file:
+            status = os.fstat(file.fileno())
+            if self._known != (status.st_size, status.st_mtime_ns):
+                raise OSError(errno.ESTALE, "it was changed during the run", str(self.path))
+            while part := file.read(_PART):
+                yield part
 
 
 def _open(name: str, flags: int) -> int:

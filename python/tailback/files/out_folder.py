@@ -16,7 +16,7 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from itertools import chain
 from pathlib import Path
@@ -192,8 +192,14 @@ def claim(out: Path, may_be: MayBe = "empty") -> OutFolder:
 
 def write_file(path: Path, data: bytes) -> None:
     """Writes a new file; it is on the disk when this returns."""
+    write_parts(path, (data,))
+
+
+def write_parts(path: Path, parts: Iterable[bytes]) -> None:
+    """The same in parts."""
     with path.open("xb") as file:
-        file.write(data)
+        for part in parts:
+            file.write(part)
         file.flush()
         os.fsync(file.fileno())
 

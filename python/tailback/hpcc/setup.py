@@ -12,7 +12,7 @@ from tailback import text
 from tailback.hpcc.flows import PORT
 from tailback.hpcc.inputs import CONFIG, HpccInputs, load_inputs
 from tailback.hpcc.plan import TELEMETRY_BYTES, header_bytes, make_plan, span_ps
-from tailback.recorded.setup import Shown
+from tailback.recorded.setup import Parts, Shown
 from tailback.scenario.network import Network, Wire
 
 FILES = (CONFIG, "topology.txt", "flow.txt")
@@ -101,6 +101,11 @@ class HpccSetup:
     def files(self) -> dict[str, bytes]:
         """Copies of the inputs."""
         return self.inputs.files
+
+    @property
+    def long_files(self) -> Mapping[str, Parts]:
+        """None."""
+        return {}
 
     def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
         """Payload and the headers of each packet, without preamble, FCS and gap, as that simulator has it."""

@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice, repeat
 from pathlib import Path
+from typing import TypeVar
 
-from tailback.files import FileRefusedError, read_file
+from tailback.files import Copied, FileRefusedError, read_file
 from tailback.scenario.errors import Problem, ScenarioError, one_line, plain
 
 _REAL = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER = 400
+Read = TypeVar("Read")
 U32_MAX, U64_MAX, I64_MAX = 2**32 - 1, 2**64 - 1, 2**63 - 1
 
 
@@ -40,9 +42,22 @@ def read_bytes(path: Path, most: int, place: str, token: str = "") -> bytes:
     Raises:
         InputError: there is none, or it cannot be read. `place` and `token` say where it is named.
     """
+    return _read(lambda: read_file(path, most), place, token)
+
+
+def copied(path: Path, most: int, place: str) -> Copied:
+    """A regular file of at most `most` bytes, which is not read yet.
+
+    Raises:
+        InputError: as `read_bytes`.
+    """
+    return _read(lambda: Copied(path, most), place, "")
+
+
+def _read(read: Callable[[], Read], place: str, token: str) -> Read:
     expected = f"{token}expected a text file"
     try:
-        return read_file(path, most)
+        return read()
     except OSError as error:
         text = f"{expected}, found none: {(error.strerror or str(error)).lower()}"
     except FileRefusedError as error:

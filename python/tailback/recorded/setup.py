@@ -5,11 +5,11 @@ Results, summary and report ask only what `Setup` answers, so they are the same 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from tailback import drawing
 from tailback.files import read_file
@@ -29,6 +29,9 @@ ROCE, TCP = "roce", "tcp"
 """What the column `protocol` of the flows says."""
 TRIMMED = "trimmed: its headers went on"
 """The reason of a drop of nothing but the payload."""
+
+Parts: TypeAlias = Callable[[], Iterator[bytes]]
+"""Gives what a file holds, in parts."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,10 @@ class Setup(Protocol):
     @property
     def files(self) -> dict[str, bytes]:
         """The files that repeat the run, by name."""
+
+    @property
+    def long_files(self) -> Mapping[str, Parts]:
+        """More of them, that may be too long to be in memory."""
 
     def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
         """Payload, and what it takes on the wire when every packet arrives once.
@@ -174,6 +181,11 @@ class ScenarioSetup:
         """The scenario and the files that it names, which repeat the run, and the plan."""
         plan = in_lines(self.plan)
         return {"scenario.yaml": self.scenario_yaml.encode(), "plan.json": plan.encode(), **self.inputs}
+
+    @property
+    def long_files(self) -> Mapping[str, Parts]:
+        """None."""
+        return {}
 
     @cached_property
     def _nic_of(self) -> dict[str, Mapping[str, Any]]:

@@ -23,7 +23,7 @@ pub(super) fn time(ns: u64) -> Time {
 /// Who is told of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receiver {
-    Node(u32),
+    Node(u64),
     Stream(u32),
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Sent {
     pub from: u32,
     pub to: u32,
     pub bytes: u64,
-    pub node: Option<u32>,
+    pub node: Option<u64>,
     pub cause: Cause,
 }
 
@@ -54,7 +54,7 @@ impl Context<'_> {
     }
 
     /// Sends a message; `node` ends with it. Without bytes it would never be acknowledged, there as here.
-    pub fn send(&mut self, tag: i32, (from, to): (u32, u32), bytes: u64, node: Option<u32>) {
+    pub fn send(&mut self, tag: i32, (from, to): (u32, u32), bytes: u64, node: Option<u64>) {
         if bytes > MOST_BYTES {
             let problem =
                 format!("rank {from} sends {bytes} B to {to}: expected at most {MOST_BYTES} B in a message");
@@ -83,7 +83,7 @@ pub(super) fn stream_tag(number: i32) -> i32 {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Timer {
     /// A node ends.
-    Node(u32),
+    Node(u64),
     /// A stream's memory is done; with bytes to reduce, that comes first.
     Memory { stream: u32, reduces: Option<u64> },
     /// It has reduced.

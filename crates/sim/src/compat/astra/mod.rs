@@ -1,6 +1,6 @@
 //! ASTRA-sim's system layer (commit 518bd51): traces of operations, and what becomes of their collectives.
 //!
-//! Each rank works through its Chakra trace ([`trace`], [`rank`]). A collective is cut into chunks, each a stream of
+//! Each rank works through its Chakra trace ([`trace`], [`window`], [`rank`]). A collective is cut into chunks, each a stream of
 //! phases, one for each dimension of the logical topology ([`phases`]); streams take turns in queues ([`streams`]); a
 //! phase is an algorithm among the ranks of its dimension ([`exchange`], [`tree`]). What an algorithm does with a network
 //! is to send, to expect, and to wait for the memory of its rank ([`desk`]).
@@ -17,6 +17,9 @@ mod rank;
 mod streams;
 mod trace;
 mod tree;
+mod window;
+
+use std::path::PathBuf;
 
 use crate::compat::chain::Took;
 use crate::compat::history::History;
@@ -42,18 +45,18 @@ pub struct Astra {
 }
 
 impl Astra {
-    /// Reads the ranks' traces, in their order.
+    /// Of the files of the ranks' traces, in their order. They are read as the run goes on, and must stay.
     ///
     /// # Errors
     /// One line with file, node and field, where a trace or the plan is impossible.
-    pub fn new(plan: AstraPlan, traces: &[&[u8]]) -> Result<Self, PlanError> {
+    pub fn new(plan: AstraPlan, traces: &[PathBuf]) -> Result<Self, PlanError> {
         plan.check(traces.len())?;
         let mut ranks = Vec::new();
-        for (rank, bytes) in traces.iter().enumerate() {
+        for (rank, path) in traces.iter().enumerate() {
             let impossible =
                 |problem: String| PlanError::Impossible { place: plan.files[rank].clone(), problem };
-            let nodes = trace::read(bytes, &plan, rank as u32).map_err(impossible)?;
-            ranks.push(Rank::new(rank as u32, nodes, &plan).map_err(impossible)?);
+            let trace = window::open(path, &plan, rank as u32).map_err(impossible)?;
+            ranks.push(Rank::new(rank as u32, trace, &plan).map_err(impossible)?);
         }
         Ok(Astra {
             plan,

@@ -74,7 +74,7 @@ pub(super) struct Collectives {
 }
 
 /// A collective as a trace asks for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     pub kind: Kind,
     pub bytes: u64,

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tailback_proto::units::Time;
 
 use super::desk::{own_tag, stream_tag, time, Context, Desk, Receiver, Timer};
-use super::phases::{Collectives, Machine};
+use super::phases::{Asked, Collectives, Machine};
 use super::plan::{AstraPlan, Policy};
 use super::streams::{Stream, Streams};
-use super::trace::{Need, Node, Task};
+use super::trace::{Need, Task};
+use super::window::{Checked, Window};
 use crate::compat::chain::{Cause, Took};
 use crate::compat::timers::Timers;
 use crate::engine::NumberMap;
@@ -18,19 +19,19 @@ use crate::work::Finished;
 #[derive(Debug)]
 pub(super) struct Rank {
     rank: u32,
-    nodes: Vec<Node>,
-    /// Places of nodes that wait for nothing.
-    free: BTreeSet<u32>,
-    /// Places of nodes that have been begun and have not ended, with when they were begun.
-    ongoing: BTreeMap<u32, Time>,
+    nodes: Window,
+    /// Nodes that wait for nothing.
+    free: BTreeSet<u64>,
+    /// Nodes that have been begun and have not ended, with when they were begun.
+    ongoing: BTreeMap<u64, Time>,
     busy: Busy,
     /// Time of all compute nodes begun, ns.
     computed: u64,
     timers: Timers<(Timer, Cause)>,
     collectives: Collectives,
     streams: Streams,
-    /// By place of a collective's node: streams that have not finished.
-    unfinished: NumberMap<u32, u64>,
+    /// By a collective's node: streams that have not finished.
+    unfinished: NumberMap<u64, u64>,
     next_priority: i32,
     finished: bool,
     report: Option<Finished>,
@@ -56,25 +57,22 @@ impl Busy {
 }
 
 impl Rank {
-    pub fn new(rank: u32, nodes: Vec<Node>, plan: &AstraPlan) -> Result<Rank, String> {
+    /// Of a trace that was read, whose groups and collectives may still be impossible.
+    pub fn new(rank: u32, trace: Checked, plan: &AstraPlan) -> Result<Rank, String> {
         // Groups that the trace defines count for all of it here, so that what cannot be is told before the run.
         let mut checked = Collectives::new(rank, plan);
-        for (name, ranks) in nodes.iter().flat_map(|node| match &node.task {
-            Task::Groups(groups) => groups.as_slice(),
-            _ => &[],
-        }) {
-            checked.set_group(*name, name.wrapping_add(1), ranks.clone());
+        for (name, ranks) in trace.groups {
+            checked.set_group(name, name.wrapping_add(1), ranks);
         }
-        for node in &nodes {
-            if let Task::Collective(asked) = &node.task {
-                checked.check(asked, plan).map_err(|problem| format!("node {}: {problem}", node.id))?;
-            }
+        let mut collectives: Vec<_> = trace.collectives.into_iter().collect();
+        collectives.sort_by_key(|collective| collective.1);
+        for (asked, node) in collectives {
+            checked.check(&asked, plan).map_err(|problem| format!("node {node}: {problem}"))?;
         }
-        let free = (0..nodes.len() as u32).filter(|&place| nodes[place as usize].waits_for == 0).collect();
         Ok(Rank {
             rank,
-            nodes,
-            free,
+            nodes: trace.window,
+            free: trace.free,
             ongoing: BTreeMap::new(),
             busy: Busy::default(),
             computed: 0,
@@ -104,7 +102,9 @@ impl Rank {
         while let Some((timer, cause)) = self.timers.get(now, place) {
             place += 1;
             let took = match timer {
-                Timer::Node(node) if self.nodes[node as usize].task.is_computing() => Took::Compute,
+                Timer::Node(node) if self.nodes.get(node).is_some_and(|node| node.task.is_computing()) => {
+                    Took::Compute
+                }
                 Timer::Node(_) | Timer::Memory { .. } => Took::Delay,
                 Timer::Reduced { .. } => Took::Reduce,
             };
@@ -139,7 +139,7 @@ impl Rank {
     }
 
     /// A node has ended.
-    pub fn on_node_done(&mut self, node: u32, context: &mut Context) {
+    pub fn on_node_done(&mut self, node: u64, context: &mut Context) {
         if self.finished {
             return;
         }
@@ -149,79 +149,77 @@ impl Rank {
     }
 
     /// Gives back what a node needed, and frees those that waited for it.
-    fn release(&mut self, place: u32, context: &mut Context) {
-        if let (Some(begun), Some(step)) = (self.ongoing.remove(&place), self.nodes[place as usize].step()) {
+    fn release(&mut self, id: u64, context: &mut Context) {
+        let begun = self.ongoing.remove(&id);
+        let Some(node) = self.nodes.ends(id, &mut self.free) else { return };
+        if let (Some(begun), Some(step)) = (begun, node.task.step(node.need)) {
             context.history.does(self.rank, step, begun, context.network.now());
         }
-        let node = &mut self.nodes[place as usize];
         if let Some(need) = self.busy.need(node.need) {
             *need = false;
-        }
-        for child in std::mem::take(&mut node.children) {
-            let waits_for = &mut self.nodes[child as usize].waits_for;
-            *waits_for -= 1;
-            if *waits_for == 0 {
-                self.free.insert(child);
-            }
         }
     }
 
     /// Begins all nodes that are free now and whose need is. What becomes free meanwhile waits for the next time.
     fn issue(&mut self, context: &mut Context) {
-        let free: Vec<u32> = self.free.iter().copied().collect();
-        for place in free {
+        let free: Vec<u64> = self.free.iter().copied().collect();
+        for id in free {
             // One may have been begun by a node before it that ended at once.
-            if !self.free.contains(&place) {
-                continue;
-            }
-            match self.busy.need(self.nodes[place as usize].need) {
+            let Some(node) = self.nodes.get(id).filter(|_| self.free.contains(&id)) else { continue };
+            match self.busy.need(node.need) {
                 Some(true) => continue,
                 Some(free) => *free = true,
                 None => {}
             }
-            self.free.remove(&place);
-            self.ongoing.insert(place, context.now());
-            self.begin_node(place, context);
+            self.free.remove(&id);
+            self.ongoing.insert(id, context.now());
+            if let Err(problem) = self.nodes.begins(id, context.plan, self.rank) {
+                let file = &context.plan.files[self.rank as usize];
+                context.problem.get_or_insert(format!("{file}: {problem}"));
+                return;
+            }
+            self.begin_node(id, context);
         }
     }
 
-    fn begin_node(&mut self, place: u32, context: &mut Context) {
-        let node = &self.nodes[place as usize];
-        if node.step().is_some() {
+    fn begin_node(&mut self, id: u64, context: &mut Context) {
+        let Some(node) = self.nodes.get(id) else { return };
+        if node.task.step(node.need).is_some() {
             context.history.begins();
         }
         let rank = self.rank;
         match &node.task {
-            Task::Nothing => self.release(place, context),
+            Task::Nothing => self.release(id, context),
             Task::Groups(groups) => {
                 for (name, ranks) in groups.clone() {
                     self.collectives.set_group(name, name.wrapping_add(1), ranks);
                 }
-                self.release(place, context);
+                self.release(id, context);
             }
             &Task::Compute { ns } | &Task::Wait { ns } => {
-                if matches!(node.task, Task::Compute { .. }) && node.need != Need::Cpu {
+                if node.task.is_computing() && node.need != Need::Cpu {
                     self.computed = self.computed.wrapping_add(ns);
                 }
-                let timer = (Timer::Node(place), context.history.chains.cause());
+                let timer = (Timer::Node(id), context.history.chains.cause());
                 self.timers.add(rank, time(ns), timer, context.network);
             }
             &Task::Send { to, bytes, tag } => {
-                context.send(own_tag(tag), (rank, to), bytes, Some(place));
+                context.send(own_tag(tag), (rank, to), bytes, Some(id));
             }
             &Task::Receive { from, bytes, tag } => {
                 let key = (own_tag(tag), from, rank);
-                if context.matching.expect(key, bytes, Receiver::Node(place)) {
-                    self.on_node_done(place, context);
+                if context.matching.expect(key, bytes, Receiver::Node(id)) {
+                    self.on_node_done(id, context);
                 }
             }
-            Task::Collective(_) => self.begin_collective(place, context),
+            Task::Collective(asked) => {
+                let asked = (**asked).clone();
+                self.begin_collective(id, &asked, context);
+            }
         }
     }
 
-    fn begin_collective(&mut self, place: u32, context: &mut Context) {
-        let Task::Collective(asked) = &self.nodes[place as usize].task else { return };
-        let asked = asked.clone();
+    fn begin_collective(&mut self, node: u64, asked: &Asked, context: &mut Context) {
         let priority = match context.plan.policy {
             Policy::Lifo => self.next_priority,
             Policy::Fifo => -self.next_priority,
@@ -229,14 +227,14 @@ impl Rank {
         };
         self.next_priority = self.next_priority.wrapping_add(1);
         // What a group was when the trace was read may have changed: it was checked as it is in the end.
-        let Ok(cut) = Collectives::cut(&asked, context.plan) else { return };
+        let Ok(cut) = Collectives::cut(asked, context.plan) else { return };
         if cut.chunks > 0 {
-            self.unfinished.insert(place, cut.chunks);
+            self.unfinished.insert(node, cut.chunks);
         }
         for _ in 0..cut.chunks {
             // Without a dimension that takes part a collective never ends, there as here.
-            let Some((tag, phases)) = self.collectives.chunk(&asked, cut.bytes, context.plan) else { return };
-            let stream = self.streams.add(Stream::new(tag, priority, place, phases));
+            let Some((tag, phases)) = self.collectives.chunk(asked, cut.bytes, context.plan) else { return };
+            let stream = self.streams.add(Stream::new(tag, priority, node, phases));
             self.go_on(stream, context);
         }
     }
@@ -309,10 +307,10 @@ impl Rank {
             return None;
         }
         let file = &plan.files[self.rank as usize];
-        let place = self.ongoing.keys().next().or(self.free.first());
-        let text = match place.map(|&place| &self.nodes[place as usize]) {
-            Some(node) => {
-                format!("{file}: rank {} waits at node {} ({})", self.rank, node.id, node.task.name())
+        let id = self.ongoing.keys().next().or(self.free.first());
+        let text = match id.and_then(|&id| Some((id, self.nodes.get(id)?))) {
+            Some((id, node)) => {
+                format!("{file}: rank {} waits at node {id} ({})", self.rank, node.task.name())
             }
             None => format!("{file}: rank {} waits for nodes that nothing frees", self.rank),
         };

@@ -10,7 +10,7 @@ pub(super) struct Stream {
     pub tag: i32,
     pub priority: i32,
     /// The collective's node.
-    pub node: u32,
+    pub node: u64,
     /// Phases to come, the last one first.
     pub phases: Vec<Phase>,
     /// The queue it stands in.
@@ -21,7 +21,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub fn new(tag: i32, priority: i32, node: u32, phases: Vec<Phase>) -> Stream {
+    pub fn new(tag: i32, priority: i32, node: u64, phases: Vec<Phase>) -> Stream {
         Stream { tag, priority, node, phases, queue: None, begun: false, machine: None }
     }
 }

@@ -3,7 +3,7 @@
 
 use prost::encoding::decode_varint;
 use prost::Message;
-use std::collections::HashMap;
+use std::io::BufRead;
 
 use super::desk::MOST_BYTES;
 use super::phases::Asked;
@@ -12,6 +12,8 @@ use crate::work::StepRecord;
 
 /// The longest time of a node: 2^64 ps.
 const MOST_MICROS: u64 = u64::MAX / 1_000_000;
+/// Of a length.
+const VARINT_BYTES: usize = 10;
 
 /// A node of a trace.
 #[derive(Debug)]
@@ -19,10 +21,8 @@ pub(super) struct Node {
     pub id: u64,
     pub need: Need,
     pub task: Task,
-    /// How many nodes it waits for.
-    pub waits_for: u32,
-    /// Places of those that wait for it.
-    pub children: Vec<u32>,
+    /// Those that it waits for, each once.
+    pub parents: Vec<u64>,
 }
 
 /// What a node occupies while it runs.
@@ -34,13 +34,15 @@ pub(super) enum Need {
     Nothing,
 }
 
+/// Groups that are defined: name and ranks.
+pub(super) type Groups = Vec<(i32, Vec<u32>)>;
+
 /// What a node is.
 #[derive(Debug)]
 pub(super) enum Task {
     /// Over at once.
     Nothing,
-    /// Defines groups: name and ranks.
-    Groups(Vec<(i32, Vec<u32>)>),
+    Groups(Groups),
     Compute {
         ns: u64,
     },
@@ -58,29 +60,27 @@ pub(super) enum Task {
         bytes: u64,
         tag: u32,
     },
-    Collective(Asked),
+    Collective(Box<Asked>),
 }
 
-impl Node {
+impl Task {
     /// What it is on its rank's row of a timeline; none where it takes nothing of the rank.
-    pub fn step(&self) -> Option<StepRecord> {
-        let (kind, bytes) = match &self.task {
+    pub fn step(&self, need: Need) -> Option<StepRecord> {
+        let (kind, bytes) = match self {
             Task::Nothing | Task::Groups(_) | Task::Receive { .. } => return None,
             Task::Compute { .. } => ("compute", None),
             Task::Wait { .. } => ("broadcast", None),
             Task::Send { bytes, .. } => ("send", Some(*bytes)),
             Task::Collective(asked) => (asked.kind.name(), Some(asked.bytes)),
         };
-        let lane = match self.need {
+        let lane = match need {
             Need::Computing | Need::Nothing => 0,
             Need::Communicating => 1,
             Need::Cpu => 2,
         };
         Some(StepRecord { kind, bytes, lane })
     }
-}
 
-impl Task {
     pub fn is_computing(&self) -> bool {
         matches!(self, Task::Compute { .. })
     }
@@ -312,11 +312,11 @@ impl NodeMessage {
             }
         };
         let priority = self.number("comm_priority")?.unwrap_or(0) as i32;
-        Ok(Task::Collective(Asked { kind, bytes: self.bytes()?, group, priority, dims }))
+        Ok(Task::Collective(Box::new(Asked { kind, bytes: self.bytes()?, group, priority, dims })))
     }
 
     /// Groups as PyTorch's traces define them: JSON in quotes and brackets. What is not readable defines nothing.
-    fn groups(&self, plan: &AstraPlan) -> Vec<(i32, Vec<u32>)> {
+    fn groups(&self, plan: &AstraPlan) -> Groups {
         let text = self.inputs.as_ref().map_or("", |inputs| inputs.values.as_str());
         let inner = text.get(2..text.len().saturating_sub(2)).unwrap_or_default();
         let Ok(defined) = serde_json::from_str::<Vec<Defined>>(inner) else { return Vec::new() };
@@ -329,114 +329,93 @@ impl NodeMessage {
     }
 }
 
-/// Nodes of a rank's trace, in the order of their numbers.
-///
-/// # Errors
-/// One line with node and field.
-pub(super) fn read(bytes: &[u8], plan: &AstraPlan, rank: u32) -> Result<Vec<Node>, String> {
-    let mut rest = bytes;
-    framed(&mut rest, bytes.len(), "the metadata")?;
-    let mut read: Vec<(NodeMessage, Node)> = Vec::new();
-    while !rest.is_empty() {
-        let what = format!("node number {}", read.len() + 1);
-        let message = framed(&mut rest, bytes.len(), &what)?;
-        let mut node =
-            NodeMessage::decode(message).map_err(|error| format!("{what}: not readable: {error}"))?;
-        let of_node = |problem: String| format!("node {}: {problem}", node.id);
-        let on_cpu = node.number("is_cpu_op").map_err(of_node)?.unwrap_or(0) != 0;
-        let task = node.task(rank, on_cpu, plan).map_err(of_node)?;
-        let need = match node.r#type {
+impl Node {
+    /// From its message. `what`: what it is called until its id is known.
+    fn of(message: &[u8], what: &str, plan: &AstraPlan, rank: u32) -> Result<Node, String> {
+        let read = NodeMessage::decode(message).map_err(|error| format!("{what}: not readable: {error}"))?;
+        let of_node = |problem: String| format!("node {}: {problem}", read.id);
+        let on_cpu = read.number("is_cpu_op").map_err(of_node)?.unwrap_or(0) != 0;
+        let task = read.task(rank, on_cpu, plan).map_err(of_node)?;
+        let need = match read.r#type {
             _ if on_cpu => Need::Cpu,
             4 => Need::Computing,
             6 => Need::Nothing,
             _ => Need::Communicating,
         };
-        (node.attr, node.inputs) = (Vec::new(), None);
-        let made = Node { id: node.id, need, task, waits_for: 0, children: Vec::new() };
-        read.push((node, made));
-    }
-    read.sort_by_key(|(node, _)| node.id);
-    if let Some(twice) = read.windows(2).find(|pair| pair[0].1.id == pair[1].1.id) {
-        return Err(format!("node {}: expected one node of this id, found more", twice[0].1.id));
-    }
-    let place: HashMap<u64, u32> = (0..).zip(&read).map(|(place, (node, _))| (node.id, place)).collect();
-    let (messages, mut nodes): (Vec<_>, Vec<_>) = read.into_iter().unzip();
-    for (own, message) in (0u32..).zip(messages) {
-        let mut parents = message.ctrl_deps;
-        parents.extend(message.data_deps);
+        let mut parents = read.ctrl_deps;
+        parents.extend(read.data_deps);
         parents.sort_unstable();
         parents.dedup();
-        nodes[own as usize].waits_for = parents.len() as u32;
-        for parent in parents {
-            let Some(&parent) = place.get(&parent) else {
-                return Err(format!(
-                    "node {}: depends on node {parent}, which is not in the file",
-                    message.id
-                ));
-            };
-            nodes[parent as usize].children.push(own);
+        Ok(Node { id: read.id, need, task, parents })
+    }
+}
+
+/// Nodes of a part of a file, one after the other.
+pub(super) struct Nodes<'a, R> {
+    file: R,
+    /// Where the next one is, and where the part ends.
+    pub at: u64,
+    end: u64,
+    read: u64,
+    message: Vec<u8>,
+    plan: &'a AstraPlan,
+    rank: u32,
+}
+
+impl<'a, R: BufRead> Nodes<'a, R> {
+    /// Of a file that stands at `at`, where a node begins.
+    pub fn new(file: R, (at, end): (u64, u64), plan: &'a AstraPlan, rank: u32) -> Self {
+        Nodes { file, at, end, read: 0, message: Vec::new(), plan, rank }
+    }
+
+    /// What is before the first node.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn metadata(&mut self) -> Result<(), String> {
+        self.framed("the metadata")
+    }
+
+    /// The next node; none after the last.
+    ///
+    /// # Errors
+    /// One line with node and field.
+    pub fn next(&mut self) -> Result<Option<Node>, String> {
+        if self.at == self.end {
+            return Ok(None);
         }
+        self.read += 1;
+        let what = format!("node number {}", self.read);
+        self.framed(&what)?;
+        Node::of(&self.message, &what, self.plan, self.rank).map(Some)
     }
-    match cycle(&nodes) {
-        Some(ids) if ids.contains(',') => Err(format!("nodes {ids} wait for each other in a circle")),
-        Some(id) => Err(format!("node {id}: depends on itself")),
-        None => Ok(nodes),
-    }
-}
 
-/// The next message, behind its length.
-fn framed<'a>(rest: &mut &'a [u8], total: usize, what: &str) -> Result<&'a [u8], String> {
-    let at = total - rest.len();
-    let length = decode_varint(rest).map_err(|_| format!("byte {at}: expected the length of {what}"))?;
-    if length > rest.len() as u64 {
-        return Err(format!("byte {at}: {what} declares {length} B, and {} follow", rest.len()));
-    }
-    let (message, after) = rest.split_at(length as usize);
-    *rest = after;
-    Ok(message)
-}
-
-/// Most ids of a circle that a message names.
-const MOST_NAMED: usize = 8;
-
-/// Ids of nodes that wait for each other, if any do.
-fn cycle(nodes: &[Node]) -> Option<String> {
-    let mut left: Vec<u32> = nodes.iter().map(|node| node.waits_for).collect();
-    let mut free: Vec<u32> = (0..nodes.len() as u32).filter(|&place| left[place as usize] == 0).collect();
-    let mut done = 0;
-    while let Some(place) = free.pop() {
-        done += 1;
-        for &child in &nodes[place as usize].children {
-            left[child as usize] -= 1;
-            if left[child as usize] == 0 {
-                free.push(child);
+    /// Reads the next message, behind its length.
+    fn framed(&mut self, what: &str) -> Result<(), String> {
+        let begin = self.at;
+        let no_length = || format!("byte {begin}: expected the length of {what}");
+        let mut length = [0; VARINT_BYTES];
+        let mut bytes = 0;
+        while bytes == 0 || length[bytes - 1] >= 0x80 {
+            if self.at == self.end || bytes == VARINT_BYTES {
+                return Err(no_length());
             }
+            self.file.read_exact(&mut length[bytes..=bytes]).map_err(unreadable)?;
+            (bytes, self.at) = (bytes + 1, self.at + 1);
         }
-    }
-    if done == nodes.len() {
-        return None;
-    }
-    // Whoever is left waits for one that is left: backwards along such, a node comes up again.
-    let mut parent = vec![u32::MAX; nodes.len()];
-    for (place, node) in (0u32..).zip(nodes).filter(|(place, _)| left[*place as usize] > 0) {
-        for &child in &node.children {
-            parent[child as usize] = place;
+        let length = decode_varint(&mut &length[..bytes]).map_err(|_| no_length())?;
+        let follow = self.end - self.at;
+        if length > follow {
+            return Err(format!("byte {begin}: {what} declares {length} B, and {follow} follow"));
         }
+        self.message.resize(length as usize, 0);
+        self.file.read_exact(&mut self.message).map_err(unreadable)?;
+        self.at += length;
+        Ok(())
     }
-    let mut at = left.iter().position(|&left| left > 0)? as u32;
-    let mut seen = vec![false; nodes.len()];
-    while !std::mem::replace(&mut seen[at as usize], true) {
-        at = parent[at as usize];
-    }
-    let mut ids = vec![nodes[at as usize].id.to_string()];
-    let mut next = parent[at as usize];
-    while next != at && ids.len() < MOST_NAMED {
-        ids.push(nodes[next as usize].id.to_string());
-        next = parent[next as usize];
-    }
-    if next != at {
-        ids.push("...".into());
-    }
-    ids.reverse();
-    Some(ids.join(", "))
+}
+
+/// Why a file cannot be read.
+pub(super) fn unreadable(error: std::io::Error) -> String {
+    format!("expected a file that can be read: {error}")
 }
