@@ -38,9 +38,9 @@ pub(crate) enum Event {
     MessageArrived(u32),
     /// A time that work waits for has come.
     Work(u32),
-    /// The connections of an item begin.
+    /// The connections of a group begin.
     TcpStart(u32),
-    /// The applications of an item write no more.
+    /// The applications of a group write no more.
     TcpStop(u32),
     /// A generator of memory traffic begins or ends.
     MemoryLoad(u32),

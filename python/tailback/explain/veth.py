@@ -109,7 +109,7 @@ def _of_threads(result: Recorded) -> dict[tuple[str, str], float]:
     """
     bins = result.bins
     share = _busy(bins, _held(bins))
-    senders = {one["name"]: one for one in result.meta["veth"]["senders"]}
+    senders = {one["item"]: one for one in result.meta["veth"]["senders"]}
     found = {}
     for item in result.plan["veth"]["datagrams"]:
         sender = senders[item["item"]]

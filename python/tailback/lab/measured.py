@@ -314,7 +314,7 @@ class _Made:
         assert one.result.latency_us is not None
         least, typical, p99, most = (round(value * PS_PER_US) for value in one.result.latency_us)
         return {
-            "name": one.test.name,
+            "item": one.test.name,
             "src": self.names[one.test.client],
             "dst": self.names[one.test.server],
             "iterations": one.result.iterations,

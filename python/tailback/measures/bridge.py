@@ -15,7 +15,7 @@ def write_latency(result: Recorded, item: str | None = None) -> float:
 
     Of the first test where `item` does not name one.
     """
-    tests = [test for test in result.meta.get("latency") or [] if item in (None, test["name"])]
+    tests = [test for test in result.meta.get("latency") or [] if item in (None, test["item"])]
     return tests[0]["median_ps"] / PS_PER_S if tests else NAN
 
 

@@ -165,7 +165,7 @@ def table(result: Recorded) -> TextTable:
         ["Traffic", "From", "To", "Sent", "Delivered", "Dropped", "Waits"],
         [
             [
-                row["name"],
+                row["item"],
                 row["src"],
                 row["dst"],
                 *(text.count(row[name]) for name in ("sent", "delivered", "dropped", "waits")),

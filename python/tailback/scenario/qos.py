@@ -36,8 +36,8 @@ def trim_code_point(switch: Switch) -> CodePoint | None:
 
 def code_points(scenario: Scenario) -> list[CodePoint]:
     """All code points that packets of a run carry, each once, lowest first."""
-    marks = cnp_code_point(scenario.host), trim_code_point(scenario.switch)
-    found = {mark for mark in marks if mark is not None}
+    single = cnp_code_point(scenario.host), trim_code_point(scenario.switch)
+    found = {one for one in single if one is not None}
     for index, item in enumerate(scenario.traffic):
         if isinstance(item, BETWEEN_NAMESPACES):
             continue

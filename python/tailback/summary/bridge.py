@@ -15,7 +15,7 @@ def latency(result: Recorded) -> list[dict[str, Any]] | None:
     tests = result.meta.get("latency") or []
     return [
         {
-            "name": test["name"],
+            "item": test["item"],
             "src": test["src"],
             "dst": test["dst"],
             "iterations": test["iterations"],

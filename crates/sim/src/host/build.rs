@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use tailback_proto::transport::tcp::{TcpReceiver, TcpSender};
 use tailback_proto::units::Time;
 
-use super::connection::{Connection, Item, Stack, RECEIVER, SENDER};
+use super::connection::{Connection, Group, Stack, RECEIVER, SENDER};
 use super::Tcp;
 use crate::event::Event;
 use crate::fabric::Fabric;
@@ -25,8 +25,8 @@ impl Tcp {
         self.sockets.first_flow = nics.send_qps.len() as u32;
         let mut stack_of: HashMap<usize, u16> = HashMap::new();
         let mut numbers: HashMap<(usize, usize), u32> = HashMap::new();
-        for (index, item) in plan.tcp_connections.iter().enumerate() {
-            let ends = [names[item.src.as_str()], names[item.dst.as_str()]];
+        for (index, group) in plan.tcp_connections.iter().enumerate() {
+            let ends = [names[group.src.as_str()], names[group.dst.as_str()]];
             let mut stacks = [0; 2];
             for (host, stack) in ends.into_iter().zip(&mut stacks) {
                 let nic = &plan.nics[plan.hosts[host].nic];
@@ -42,17 +42,17 @@ impl Tcp {
             if fabric.route(nics[src].port as usize, dst as u16, self.sockets.first_flow + first).is_none() {
                 return Err(PlanError::Impossible {
                     place: format!("tcp_connections[{index}]"),
-                    problem: format!("no route from {} to {}", item.src, item.dst),
+                    problem: format!("no route from {} to {}", group.src, group.dst),
                 });
             }
-            self.sockets.items.push(Item {
+            self.sockets.groups.push(Group {
                 first,
-                connections: item.connections,
-                bytes: item.bytes.map(|bytes| bytes.0),
+                connections: group.connections,
+                bytes: group.bytes.map(|bytes| bytes.0),
             });
-            for connection in first..first + item.connections {
+            for connection in first..first + group.connections {
                 let cores = ends.map(|host| self.cpus.rss(host, plan.run.seed, connection as u64));
-                let classes = ends.map(|host| fabric.classes.of(host)[item.code_point as usize]);
+                let classes = ends.map(|host| fabric.classes.of(host)[group.code_point as usize]);
                 let ports = ends.map(|host| nics[host].port);
                 let rings = [0, 1].map(|end| self.rings.ring(cores[end], classes[end], ports[end]));
                 let number = numbers.entry((src, dst)).or_default();
@@ -62,7 +62,7 @@ impl Tcp {
                     sender: TcpSender::new(parameters),
                     receiver: TcpReceiver::new(receiving),
                     state: QpState::Waiting,
-                    closed: item.bytes.is_some(),
+                    closed: group.bytes.is_some(),
                     queued: 0,
                     throttled: false,
                     reading: false,
@@ -77,8 +77,8 @@ impl Tcp {
                     src: src as u16,
                     dst: dst as u16,
                     class: classes[SENDER],
-                    code_point: item.code_point,
-                    item: index as u32,
+                    code_point: group.code_point,
+                    group: index as u32,
                     number: *number,
                     start: Time::ZERO,
                     end: Time::ZERO,
@@ -95,14 +95,14 @@ impl Tcp {
     }
 }
 
-/// Schedules the starts and stops of all connections: each item draws from its own stream.
+/// Schedules the starts and stops of all connections: each group of connections draws from its own stream.
 pub(crate) fn schedule(run: &mut Run, plan: &Plan) {
-    for (index, item) in plan.tcp_connections.iter().enumerate() {
+    for (index, group) in plan.tcp_connections.iter().enumerate() {
         let mut stream = crate::engine::stream(plan.run.seed, "tcp start", index as u64);
-        let offset = crate::engine::uniform(&mut stream) * item.start_spread.0 as f64;
-        let start = item.start + Time(offset as u64);
+        let offset = crate::engine::uniform(&mut stream) * group.start_spread.0 as f64;
+        let start = group.start + Time(offset as u64);
         run.schedule(start, Event::TcpStart(index as u32));
-        if let Some(stop) = item.stop {
+        if let Some(stop) = group.stop {
             run.schedule(stop.max(start + Time(1)), Event::TcpStop(index as u32));
         }
     }

@@ -47,7 +47,8 @@ pub(crate) struct Connection {
     pub dst: u16,
     pub class: u8,
     pub code_point: u8,
-    pub item: u32,
+    /// The group of connections that it is of.
+    pub group: u32,
     /// Among the connections of its two hosts.
     pub number: u32,
     pub start: Time,
@@ -60,9 +61,9 @@ pub(crate) struct Connection {
     pub duplicate_packets: u64,
 }
 
-/// Connections of one traffic item between two hosts.
+/// The connections of a traffic item from one host to another.
 #[derive(Debug)]
-pub(crate) struct Item {
+pub(crate) struct Group {
     pub first: u32,
     pub connections: u32,
     pub bytes: Option<u64>,
@@ -72,7 +73,7 @@ pub(crate) struct Item {
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
     pub connections: Vec<Connection>,
-    pub items: Vec<Item>,
+    pub groups: Vec<Group>,
     /// By kind of NIC in the plan; only those that are used.
     pub stacks: Vec<Stack>,
     /// Number that packets of the first connection carry: flows of all kinds are told apart by it.

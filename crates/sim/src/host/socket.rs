@@ -15,7 +15,7 @@ use tailback_proto::transport::tcp::{AckSegment, ControlParameters, DataSegment}
 use tailback_proto::units::Time;
 use tailback_proto::wire::{tcp_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
-use super::connection::{Item, RECEIVER, SENDER};
+use super::connection::{Group, RECEIVER, SENDER};
 use super::cpu::Batch;
 use super::rings::{Descriptor, TxBurst, Work};
 use super::Tcp;
@@ -69,10 +69,10 @@ impl Ethernet for Tcp {
 }
 
 impl Tcp {
-    /// The connections of an item begin.
+    /// The connections of a group begin.
     #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub fn on_tcp_start(&mut self, fabric: &mut Fabric, nics: &mut Nics, item: u32) {
-        let Item { first, connections, bytes } = self.sockets.items[item as usize];
+    pub fn on_tcp_start(&mut self, fabric: &mut Fabric, nics: &mut Nics, group: u32) {
+        let Group { first, connections, bytes } = self.sockets.groups[group as usize];
         for connection in first..first + connections {
             let c = &mut self.sockets.connections[connection as usize];
             c.state = QpState::Running;
@@ -85,10 +85,10 @@ impl Tcp {
         }
     }
 
-    /// The applications of an item write no more; what they wrote is still sent.
+    /// The applications of a group write no more; what they wrote is still sent.
     #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub fn on_tcp_stop(&mut self, fabric: &mut Fabric, item: u32) {
-        let Item { first, connections, .. } = self.sockets.items[item as usize];
+    pub fn on_tcp_stop(&mut self, fabric: &mut Fabric, group: u32) {
+        let Group { first, connections, .. } = self.sockets.groups[group as usize];
         for connection in first..first + connections {
             let c = &mut self.sockets.connections[connection as usize];
             c.closed = true;

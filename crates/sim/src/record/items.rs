@@ -87,7 +87,7 @@ impl Items {
         let mut at_senders: Vec<ItemAtSender> = Vec::new();
         let mut place_of: HashMap<ItemAtSender, u32> = HashMap::new();
         let qps = world.nics.send_qps.iter().map(|s| (writers[s.writer as usize], s.src));
-        let connections = world.tcp.sockets.connections.iter().map(|c| (sockets[c.item as usize], c.src));
+        let connections = world.tcp.sockets.connections.iter().map(|c| (sockets[c.group as usize], c.src));
         let mut waiting: Vec<(Time, u32, u32)> = (qps.chain(connections).enumerate())
             .map(|(flow, ((item, start), host))| {
                 let one = ItemAtSender { item, host };

@@ -88,7 +88,7 @@ fn latency(plan: &Plan, world: &World) -> Vec<Latency> {
         let writer = &plan.writers[world.nics.send_qps[test.qp as usize].writer as usize];
         let last = sorted.len().checked_sub(1)?;
         Some(Latency {
-            name: writer.item.clone(),
+            item: writer.item.clone(),
             src: writer.src.clone(),
             dst: writer.dst.clone(),
             iterations: sorted.len(),

@@ -198,7 +198,7 @@ impl Skipped {
 #[allow(missing_docs)]
 pub struct Latency {
     /// Traffic item.
-    pub name: String,
+    pub item: String,
     pub src: String,
     pub dst: String,
     /// Round trips.
@@ -407,7 +407,7 @@ pub struct Teardown {
 #[derive(Clone, Debug, Serialize)]
 pub struct Pings {
     /// Traffic item.
-    pub name: String,
+    pub item: String,
     /// Who asks.
     pub src: String,
     /// Who answers.
@@ -424,7 +424,7 @@ pub struct Pings {
 #[derive(Clone, Debug, Serialize)]
 pub struct Sender {
     /// Traffic item.
-    pub name: String,
+    pub item: String,
     /// `udp` or `xdp`.
     pub kind: &'static str,
     /// Namespace of the sender.

@@ -80,7 +80,7 @@ pub(super) fn cpus(plan: &Plan, world: &World) -> Vec<Cpu> {
 /// A row a connection.
 pub(super) fn flows<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = Flow> + 'a {
     let row = move |c: &crate::host::connection::Connection| {
-        let item = &plan.tcp_connections[c.item as usize];
+        let item = &plan.tcp_connections[c.group as usize];
         let done = c.state == QpState::Done;
         let started = c.state != QpState::Waiting;
         let end = if done { c.end } else { world.fabric.run.now };
@@ -119,7 +119,7 @@ pub(super) fn entity(plan: &Plan, world: &World, connection: usize) -> Entity {
     let (src, dst) = (&plan.hosts[c.src as usize].name, &plan.hosts[c.dst as usize].name);
     Entity::new(format!("{src}-{dst}/tcp{}", c.number), "connection", src)
         .towards(dst)
-        .of_item(&plan.tcp_connections[c.item as usize].item)
+        .of_item(&plan.tcp_connections[c.group as usize].item)
 }
 
 /// What the connections of a host add up to.

@@ -210,7 +210,7 @@ pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
         }
     });
     let pings = veths.pings.iter().zip(&plan.pings).map(|(ping, item)| Pings {
-        name: item.item.clone(),
+        item: item.item.clone(),
         src: item.src.clone(),
         dst: item.dst.clone(),
         sent: ping.samples.len() as u64,
@@ -218,7 +218,7 @@ pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
         samples: ping.samples.iter().map(|s| (s.sent_at.0, s.rtt.map(|rtt| rtt.0))).collect(),
     });
     let floods = veths.floods.iter().zip(&plan.datagrams).map(|(flood, item)| Sender {
-        name: item.item.clone(),
+        item: item.item.clone(),
         kind: "udp",
         src: item.src.clone(),
         dst: item.dst.clone(),
@@ -228,7 +228,7 @@ pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
         waits: flood.waits,
     });
     let frames = veths.frames.iter().zip(&plan.frames).map(|(frames, item)| Sender {
-        name: item.item.clone(),
+        item: item.item.clone(),
         kind: "xdp",
         src: item.src.clone(),
         dst: item.dst.clone(),

@@ -140,7 +140,7 @@ def _meta(case: Case, counters: dict[str, int], told: dict[str, Any]) -> dict[st
             "ends": [{"name": FORWARD, "counters": counters}],
             "pings": [
                 {
-                    "name": f"ping{ping}",
+                    "item": f"ping{ping}",
                     "src": PRODUCER,
                     "dst": CONSUMER,
                     "sent": len(samples),
@@ -152,7 +152,7 @@ def _meta(case: Case, counters: dict[str, int], told: dict[str, Any]) -> dict[st
             ],
             "senders": [
                 {
-                    "name": f"udp-flood{flood}",
+                    "item": f"udp-flood{flood}",
                     "kind": "udp",
                     "src": PRODUCER,
                     "dst": CONSUMER,
