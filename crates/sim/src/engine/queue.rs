@@ -4,11 +4,11 @@
 //! orders two entries. The caller decides ties: by 40 bits of its own ([`Place::of`]), or by the order of scheduling
 //! ([`EventQueue::push`]). 2^56 ps are 20 hours of simulated time; 2^40 events take a day to compute.
 //!
-//! Time is cut into slices. The first wheel has a slot for each of the 4,096 slices in the current block; two more have
-//! 256 slots each for the blocks after it. Slots are unsorted lists: a slot's events move down a wheel when its turn
-//! comes, and those of the current slice are sorted. Events scheduled into the current slice go to a small heap beside
-//! it, and events beyond the last wheel wait in another. An event therefore costs two moves, however many events there
-//! are, where a heap costs one for each level.
+//! Time is cut into slices. The first wheel turns with time: it has a slot for each of the next 4,096 slices. Two more, for
+//! later events, have 256 slots each, for blocks of 4,096 slices and for blocks of these. Slots are unsorted lists: a
+//! block's events move down a wheel when it begins, and those of the current slice are sorted. Events scheduled into
+//! the current slice go to a small heap beside it, and events beyond the last wheel wait in another. An event therefore
+//! costs two moves, however many events there are, where a heap costs one for each level.
 //! (Varghese and Lauck, "Hashed and hierarchical timing wheels", SOSP 1987, scheme 7.)
 //!
 //! The more ports a fabric has, the more happens at once, and the shorter its slices are: a slice should hold a few
@@ -149,8 +149,8 @@ impl EventQueue {
         self.len += 1;
         let slice = time.0 >> self.slice_bits;
         debug_assert!(slice >= self.slice);
-        // Most events are of the current block, and not of the current slice.
-        if (slice ^ self.slice).wrapping_sub(1) < FIRST_SLOTS as u64 - 1 {
+        // Most events are within reach of the first wheel, and not of the current slice.
+        if (slice - self.slice).wrapping_sub(1) < FIRST_SLOTS as u64 - 1 {
             let slot = slice as usize % FIRST_SLOTS;
             if self.dense {
                 return self.insert_dense(slot, entry);
@@ -175,7 +175,7 @@ impl EventQueue {
                 (Some(&run), Some(near)) if near < run => self.near.pop()?,
                 (Some(_), _) => self.run.pop()?,
                 (None, Some(_)) => self.near.pop()?,
-                (None, None) => match self.first.after(self.slice as usize % FIRST_SLOTS) {
+                (None, None) => match self.first.from(self.slice as usize % FIRST_SLOTS) {
                     Some(slot) => {
                         self.slice = self.slice >> FIRST_WHEEL_BITS << FIRST_WHEEL_BITS | slot as u64;
                         let at = self.first.empty(slot);
@@ -311,17 +311,15 @@ impl EventQueue {
         node
     }
 
-    /// The wheel and slot of a later slice, given the current one. `None`: it is beyond the last wheel.
+    /// The wheel and slot of the current slice or a later one. `None`: it is beyond the last wheel.
     #[inline]
     fn slot_of(&self, slice: u64) -> Option<(usize, usize)> {
-        let differ = slice ^ self.slice;
-        if differ < 1 << FIRST_WHEEL_BITS {
-            return Some((0, slice as usize % (1 << FIRST_WHEEL_BITS)));
+        if slice - self.slice < FIRST_SLOTS as u64 {
+            return Some((0, slice as usize % FIRST_SLOTS));
         }
-        (1..3u32).find_map(|wheel| {
-            let shift = FIRST_WHEEL_BITS + (wheel - 1) * WHEEL_BITS;
-            let slot = (slice >> shift) as usize % (1 << WHEEL_BITS);
-            (differ >> shift < 1 << WHEEL_BITS).then_some((wheel as usize, slot))
+        (1..3).find_map(|wheel| {
+            let (at, now) = (slice >> shift(wheel), self.slice >> shift(wheel));
+            (at ^ now < SLOTS as u64).then_some((wheel, at as usize % SLOTS))
         })
     }
 
@@ -338,29 +336,30 @@ impl EventQueue {
         }
     }
 
-    /// The first wheel is empty: moves the next events one wheel down, or back from beyond the last.
+    /// The first wheel has no more in the current block: begins the next one that has something.
     #[inline(never)]
     fn advance(&mut self) -> Option<()> {
-        for wheel in 1..3u32 {
-            let shift = FIRST_WHEEL_BITS + (wheel - 1) * WHEEL_BITS;
-            let current = (self.slice >> shift) as usize % (1 << WHEEL_BITS);
-            if let Some(slot) = self.rest[wheel as usize - 1].after(current) {
-                let above = self.slice >> (shift + WHEEL_BITS) << (shift + WHEEL_BITS);
-                self.slice = above | (slot as u64) << shift;
-                self.move_down(wheel as usize, slot);
-                return Some(());
-            }
+        let later = |wheel: usize| {
+            let now = self.slice >> shift(wheel);
+            let slot = self.rest[wheel - 1].from(now as usize % SLOTS)?;
+            Some((now / SLOTS as u64 * SLOTS as u64 + slot as u64) << shift(wheel))
+        };
+        let first = || self.far.first().map(|entry| self.slice_of(entry));
+        let before = self.slice;
+        self.slice = match self.first.is_empty() {
+            false => ((before >> FIRST_WHEEL_BITS) + 1) << FIRST_WHEEL_BITS,
+            true => later(1).or_else(|| later(2)).or_else(first)?,
+        };
+        while let Some((wheel, slot)) = self.far.first().and_then(|entry| self.slot_of(self.slice_of(entry)))
+        {
+            let entry = self.far.pop()?;
+            self.link(wheel, slot, entry);
         }
-        let first = self.far.pop()?;
-        self.slice = self.slice_of(first);
-        self.near.push(first);
-        while let Some(entry) = self.far.first() {
-            let slice = self.slice_of(entry);
-            if slice > self.slice && self.slot_of(slice).is_none() {
-                break;
+        for wheel in [2, 1] {
+            let block = self.slice >> shift(wheel);
+            if block != before >> shift(wheel) {
+                self.move_down(wheel, block as usize % SLOTS);
             }
-            self.far.pop();
-            self.place(entry);
         }
         Some(())
     }
@@ -396,22 +395,23 @@ impl EventQueue {
         self.run.pop().expect("no list is empty")
     }
 
+    /// A block begins: its events move a wheel down.
     fn move_down(&mut self, wheel: usize, slot: usize) {
         let mut at = self.rest[wheel - 1].empty(slot);
         while at != NONE {
             let node = self.take_node(at);
             for &entry in &node.entries[..node.len as usize] {
-                let slice = self.slice_of(entry);
-                if slice <= self.slice {
-                    self.near.push(entry);
-                } else {
-                    let (wheel, slot) = self.slot_of(slice).expect("it was in a wheel above");
-                    self.link(wheel, slot, entry);
-                }
+                let (wheel, slot) = self.slot_of(self.slice_of(entry)).expect("it was in a wheel above");
+                self.link(wheel, slot, entry);
             }
             at = node.next;
         }
     }
+}
+
+/// log2 of the slices of a slot of a wheel after the first.
+fn shift(wheel: usize) -> u32 {
+    FIRST_WHEEL_BITS + (wheel as u32 - 1) * WHEEL_BITS
 }
 
 #[cfg(test)]

@@ -18,11 +18,11 @@ impl<const SLOTS: usize, const WORDS: usize> Wheel<SLOTS, WORDS> {
         Box::new(Wheel { slots: [NONE; SLOTS], occupied: [0; WORDS], words: 0 })
     }
 
-    /// The first occupied slot after `slot`.
+    /// The first occupied slot from `slot` on.
     #[inline]
-    pub fn after(&self, slot: usize) -> Option<usize> {
+    pub fn from(&self, slot: usize) -> Option<usize> {
         let word = slot / 64;
-        let bits = self.occupied[word] & (u64::MAX << 1 << (slot % 64));
+        let bits = self.occupied[word] & (u64::MAX << (slot % 64));
         if bits != 0 {
             return Some(word * 64 + bits.trailing_zeros() as usize);
         }
@@ -32,6 +32,10 @@ impl<const SLOTS: usize, const WORDS: usize> Wheel<SLOTS, WORDS> {
         }
         let word = words.trailing_zeros() as usize;
         Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.words == 0
     }
 
     #[inline]
