@@ -37,7 +37,7 @@ from astra_files import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tailback._engine import HpccSimulation, Progress
+from tailback._engine import HpccSimulation, Progress, Work
 from tailback.astra.inputs import AstraOptions, load_inputs
 from tailback.astra.setup import AstraSetup
 from tailback.cli import main
@@ -540,7 +540,7 @@ def test_a_trace_that_is_cut_anywhere_is_refused_or_whole(tmp_path: Path) -> Non
         collective(3, ALL_REDUCE, 99, (2,), involved_dim=[True]),
     )
     setup = AstraSetup.of(load_inputs(write(tmp_path, [whole, OK])))
-    plans = plan_json(setup.plan), json.dumps(setup.astra.plan())
+    network, system = plan_json(setup.plan), json.dumps(setup.astra.plan())
     paths = [str(tmp_path / "et" / f"w.{rank}.et") for rank in range(2)]
     other = [
         whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :]
@@ -551,7 +551,7 @@ def test_a_trace_that_is_cut_anywhere_is_refused_or_whole(tmp_path: Path) -> Non
     for data in [whole[:at] for at in range(len(whole))] + other:
         try:
             (tmp_path / "et" / "w.0.et").write_bytes(data)
-            HpccSimulation.of_astra(*plans, paths)
+            HpccSimulation.with_work(network, Work.astra(system, paths))
         except ValueError as error:
             refused.append(str(error))
     assert len(refused) > len(whole)

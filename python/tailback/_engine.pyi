@@ -158,6 +158,20 @@ class HpccRecording:
         """Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns."""
 
 @final
+class Work:
+    """What sends the messages of a run, in place of a list of them."""
+
+    @staticmethod
+    def astra(plan_json: str, traces: Sequence[str]) -> Work:
+        """ASTRA-sim's system layer with the files of the ranks' traces, which must stay.
+
+        ValueError with one line where a plan or a trace is impossible.
+        """
+    @staticmethod
+    def simai(plan_json: str) -> Work:
+        """SimAI's front end with a workload. ValueError where a plan is impossible."""
+
+@final
 class HpccSimulation:
     """A run of the HPCC profile under way."""
 
@@ -166,15 +180,11 @@ class HpccSimulation:
         it, see `tailback.rows`.
         """
     @staticmethod
-    def of_astra(plan_json: str, astra_json: str, traces: Sequence[str]) -> HpccSimulation:
-        """A run whose messages are sent by ASTRA-sim's system layer, from the files of the ranks'
-        traces, which must stay.
+    def with_work(plan_json: str, work: Work) -> HpccSimulation:
+        """A run whose messages are sent by the work of a front end, which no other run has taken.
 
-        ValueError with one line where a plan or a trace is impossible.
+        ValueError with one line where the plan is impossible.
         """
-    @staticmethod
-    def of_simai(plan_json: str, simai_json: str) -> HpccSimulation:
-        """A run whose messages are sent by SimAI's front end. ValueError where a plan is impossible."""
     def layers(self, known: int) -> list[tuple[int, int, int, int, int]]:
         """What the first rank has done of a workload's layers, after the first `known`.
 
@@ -207,15 +217,11 @@ class Simulation:
         the operations of its empty graphs, in order, see `tailback.workload.operations`.
         """
     @staticmethod
-    def of_astra(plan_json: str, astra_json: str, traces: Sequence[str]) -> Simulation:
-        """A run whose messages are sent by ASTRA-sim's system layer, from the files of the ranks'
-        traces, which must stay.
+    def with_work(plan_json: str, work: Work) -> Simulation:
+        """A run whose messages are sent by the work of a front end, which no other run has taken.
 
-        ValueError with one line where a plan or a trace is impossible.
+        ValueError with one line where the plan is impossible.
         """
-    @staticmethod
-    def of_simai(plan_json: str, simai_json: str) -> Simulation:
-        """A run whose messages are sent by SimAI's front end. ValueError where a plan is impossible."""
     def layers(self, known: int) -> list[tuple[int, int, int, int, int]]:
         """What the first rank has done of a workload's layers, after the first `known`.
 

@@ -1,26 +1,13 @@
 //! Requester and responder run against each other on simulated time, with packets lost on the way.
 
+mod rc_link;
+
 use proptest::prelude::*;
+use rc_link::{DELAY, GAP, PARAMETERS};
 use std::collections::BTreeMap;
 use tailback_proto::congestion::notification_point::NotificationPoint;
 use tailback_proto::transport::rc::*;
 use tailback_proto::units::Time;
-
-const PARAMETERS: RcParameters = RcParameters {
-    ack_every: 4,
-    ack_timeout: Time::from_us(1000),
-    first_timeout: Time::from_us(100),
-    retry_count: 7,
-    slow_restart: SlowRestart::Never,
-    nak_reaction: Time::ZERO,
-    nak_delay: Time::ZERO,
-    losses_are_cnps: false,
-    selective: None,
-};
-/// One way.
-const DELAY: Time = Time::from_us(5);
-/// Between two packets of the requester.
-const GAP: Time = Time::from_us(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packet {
@@ -73,33 +60,38 @@ impl<L: FnMut(usize, &Packet) -> bool> Exchange<L> {
         }
     }
 
-    /// Runs until everything is acknowledged or the connection is in error; panics where it hangs.
     fn run(&mut self) -> Time {
-        let mut now = Time::ZERO;
-        let mut may_send_at = Time::ZERO;
-        for _ in 0..200_000 {
-            if self.requester.is_idle() || self.failed {
-                return now;
-            }
-            let next = [
-                self.on_link.keys().next().map(|key| key.0),
-                self.requester.next_timeout(),
-                self.requester.has_work().then_some(may_send_at.max(now)),
-            ];
-            now = next.into_iter().flatten().min().expect("the exchange hangs: nothing will ever happen");
-            if let Some(entry) = self.on_link.first_entry().filter(|entry| entry.key().0 == now) {
-                let packet = entry.remove();
-                self.arrive(now, packet);
-            } else if self.requester.next_timeout() == Some(now) {
-                self.failed = self.requester.on_timeout(&PARAMETERS, now) == Timeout::Failed;
-            } else {
-                let out = self.requester.send(&PARAMETERS, now, false, 1);
-                may_send_at = now + GAP;
-                let Outgoing { psn, ack_request, sequence, .. } = out;
-                self.put(now, Packet::Data { psn, ack_request, sequence });
-            }
-        }
-        panic!("the exchange does not end");
+        rc_link::run(self)
+    }
+
+    fn assert_delivered(&self, packets: u64) {
+        assert!(!self.failed);
+        assert_eq!(self.memory, (0..packets).collect::<Vec<_>>(), "each packet once, in order");
+    }
+}
+
+impl<L: FnMut(usize, &Packet) -> bool> rc_link::Exchange for Exchange<L> {
+    type Packet = Packet;
+
+    fn requester(&self) -> &Requester {
+        &self.requester
+    }
+
+    fn on_link(&mut self) -> &mut BTreeMap<(Time, usize), Packet> {
+        &mut self.on_link
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    fn time_out(&mut self, now: Time) {
+        self.failed = self.requester.on_timeout(&PARAMETERS, now) == Timeout::Failed;
+    }
+
+    fn send(&mut self, now: Time) {
+        let Outgoing { psn, ack_request, sequence, .. } = self.requester.send(&PARAMETERS, now, false, 1);
+        self.put(now, Packet::Data { psn, ack_request, sequence });
     }
 
     fn arrive(&mut self, now: Time, packet: Packet) {
@@ -137,11 +129,6 @@ impl<L: FnMut(usize, &Packet) -> bool> Exchange<L> {
             }
             Packet::Cnp => self.cnps += 1,
         }
-    }
-
-    fn assert_delivered(&self, packets: u64) {
-        assert!(!self.failed);
-        assert_eq!(self.memory, (0..packets).collect::<Vec<_>>(), "each packet once, in order");
     }
 }
 

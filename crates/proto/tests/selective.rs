@@ -1,6 +1,9 @@
 //! Selective repeat: requester and responder against each other, with packets lost, trimmed and overtaken on the way.
 
+mod rc_link;
+
 use proptest::prelude::*;
+use rc_link::{DELAY, GAP};
 use std::collections::{BTreeMap, BTreeSet};
 use tailback_proto::transport::rc::*;
 use tailback_proto::transport::selective::SelectiveRepeat;
@@ -12,21 +15,8 @@ const SELECTIVE: SelectiveRepeat = SelectiveRepeat {
     low_timeout: Time::from_us(50),
     high_timeout: Time::from_us(160),
 };
-const PARAMETERS: RcParameters = RcParameters {
-    ack_every: 4,
-    ack_timeout: Time::from_us(1000),
-    first_timeout: Time::from_us(100),
-    retry_count: 7,
-    slow_restart: SlowRestart::Loss,
-    nak_reaction: Time::ZERO,
-    nak_delay: Time::ZERO,
-    losses_are_cnps: false,
-    selective: Some(SELECTIVE),
-};
-/// One way.
-const DELAY: Time = Time::from_us(5);
-/// Between two packets of the requester.
-const GAP: Time = Time::from_us(1);
+const PARAMETERS: RcParameters =
+    RcParameters { slow_restart: SlowRestart::Loss, selective: Some(SELECTIVE), ..rc_link::PARAMETERS };
 
 #[derive(Clone, Copy, Debug)]
 enum Packet {
@@ -96,39 +86,54 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Runs until everything is acknowledged or the connection is in error; panics where it hangs.
     fn run(&mut self) -> Time {
-        let mut now = Time::ZERO;
-        let mut may_send_at = Time::ZERO;
-        for _ in 0..200_000 {
-            if self.requester.is_idle() || self.failed {
-                return now;
-            }
-            let next = [
-                self.on_link.keys().next().map(|key| key.0),
-                self.requester.next_timeout(),
-                self.requester.has_work().then_some(may_send_at.max(now)),
-            ];
-            now = next.into_iter().flatten().min().expect("the exchange hangs: nothing will ever happen");
-            if let Some(entry) = self.on_link.first_entry().filter(|entry| entry.key().0 == now) {
-                let packet = entry.remove();
-                self.arrive(now, packet);
-            } else if self.requester.next_timeout() == Some(now) {
-                self.timeouts += 1;
-                self.failed = self.requester.on_timeout(&self.p, now) == Timeout::Failed;
-            } else {
-                let unsent = self.requester.unsent();
-                let out = self.requester.send(&self.p, now, false, 1);
-                assert!(self.requester.unsent() < unsent);
-                assert!(out.sequence < self.requester.acknowledged() + SELECTIVE.window as u64);
-                assert_eq!(out.retransmission, self.sent.contains(&out.sequence));
-                self.sent.push(out.sequence);
-                may_send_at = now + GAP;
-                let Outgoing { psn, ack_request, sequence, .. } = out;
-                self.put(now, Packet::Data { psn, ack_request, sequence });
-            }
-        }
-        panic!("the exchange does not end");
+        rc_link::run(self)
+    }
+
+    fn hear(&mut self, now: Time, psn: u32, ahead: u32, told: Told) {
+        self.losses += self.requester.on_selective_nak(&self.p, now, psn, ahead, told).1 as usize;
+    }
+
+    fn first(&self) -> u64 {
+        self.sent[0]
+    }
+
+    fn assert_delivered(&self, packets: u64) {
+        assert!(!self.failed);
+        let first = self.first();
+        assert!(self.memory.iter().copied().eq(first..first + packets));
+    }
+}
+
+impl rc_link::Exchange for Exchange<'_> {
+    type Packet = Packet;
+
+    fn requester(&self) -> &Requester {
+        &self.requester
+    }
+
+    fn on_link(&mut self) -> &mut BTreeMap<(Time, usize), Packet> {
+        &mut self.on_link
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    fn time_out(&mut self, now: Time) {
+        self.timeouts += 1;
+        self.failed = self.requester.on_timeout(&self.p, now) == Timeout::Failed;
+    }
+
+    fn send(&mut self, now: Time) {
+        let unsent = self.requester.unsent();
+        let out = self.requester.send(&self.p, now, false, 1);
+        assert!(self.requester.unsent() < unsent);
+        assert!(out.sequence < self.requester.acknowledged() + SELECTIVE.window as u64);
+        assert_eq!(out.retransmission, self.sent.contains(&out.sequence));
+        self.sent.push(out.sequence);
+        let Outgoing { psn, ack_request, sequence, .. } = out;
+        self.put(now, Packet::Data { psn, ack_request, sequence });
     }
 
     fn arrive(&mut self, now: Time, packet: Packet) {
@@ -174,20 +179,6 @@ impl<'a> Exchange<'a> {
             Packet::TrimmedNak(psn, ahead) => self.hear(now, psn, ahead, Told::Trimmed),
         }
         assert!(self.requester.acknowledged() <= self.responder.received(), "acknowledged before it arrived");
-    }
-
-    fn hear(&mut self, now: Time, psn: u32, ahead: u32, told: Told) {
-        self.losses += self.requester.on_selective_nak(&self.p, now, psn, ahead, told).1 as usize;
-    }
-
-    fn first(&self) -> u64 {
-        self.sent[0]
-    }
-
-    fn assert_delivered(&self, packets: u64) {
-        assert!(!self.failed);
-        let first = self.first();
-        assert!(self.memory.iter().copied().eq(first..first + packets));
     }
 }
 

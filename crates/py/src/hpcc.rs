@@ -7,39 +7,11 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tailback_sim::compat::astra::Astra;
 use tailback_sim::compat::hpcc::{self, fct_text, HpccPlan, PfcEvent};
-use tailback_sim::compat::simai::Simai;
-use tailback_sim::plan::PlanError;
-use tailback_sim::work::{Finished, LayerRecord};
+use tailback_sim::work::Finished;
 
+use crate::work::{in_ns, layers_in_ns, LayerInNs, Work};
 use crate::{failed, finished, impossible, os_error, rows, tables, Progress, Recording};
-
-/// ASTRA-sim's system layer with the files of the ranks' traces.
-pub fn astra(plan_json: &str, traces: &[PathBuf]) -> Result<Astra, PlanError> {
-    let plan = serde_json::from_str(plan_json).map_err(|error| PlanError::Format(error.to_string()))?;
-    Astra::new(plan, traces)
-}
-
-/// SimAI's front end with a workload.
-pub fn simai(plan_json: &str) -> Result<Simai, PlanError> {
-    Simai::new(serde_json::from_str(plan_json).map_err(|error| PlanError::Format(error.to_string()))?)
-}
-
-/// Layer, what of it, when it was asked for, when it was over, how long it was waited for, in ns.
-pub type LayerInNs = (u32, u8, u64, u64, u64);
-
-/// Those after the first `known`.
-pub fn layers_in_ns(layers: &[LayerRecord], known: usize) -> Vec<LayerInNs> {
-    let ns = |ps: u64| ps / 1000;
-    let new = layers.iter().skip(known);
-    new.map(|one| (one.0, one.1, ns(one.2), ns(one.3), ns(one.4))).collect()
-}
-
-/// Rank, ns, and how long it computed in ns.
-pub fn in_ns(finished: &[Finished]) -> Vec<(u32, u64, u64)> {
-    finished.iter().map(|one| (one.rank, one.at.ps() / 1000, one.computed.ps() / 1000)).collect()
-}
 
 /// What was recorded, and that simulator's own output files as tables.
 #[pyclass(frozen)]
@@ -88,28 +60,15 @@ impl HpccSimulation {
             .map_err(impossible)
     }
 
-    /// A run whose messages are sent by ASTRA-sim's system layer, from the files of the ranks' traces, which must stay.
-    ///
-    /// ValueError with one line where a plan or a trace is impossible.
+    /// A run whose messages are sent by the work of a front end. ValueError with one line where the plan is impossible.
     #[staticmethod]
-    fn of_astra(py: Python<'_>, plan_json: &str, astra_json: &str, traces: Vec<PathBuf>) -> PyResult<Self> {
-        let make = || {
-            let plan = HpccPlan::from_json(plan_json)?;
-            hpcc::HpccSimulation::with_work(&plan, Box::new(astra(astra_json, &traces)?))
-        };
-        py.detach(make).map(|simulation| HpccSimulation(Some(simulation))).map_err(impossible)
-    }
-
-    /// A run whose messages are sent by SimAI's front end, from a workload.
-    ///
-    /// ValueError with one line where a plan is impossible.
-    #[staticmethod]
-    fn of_simai(py: Python<'_>, plan_json: &str, simai_json: &str) -> PyResult<Self> {
-        let make = || {
-            let plan = HpccPlan::from_json(plan_json)?;
-            hpcc::HpccSimulation::with_work(&plan, Box::new(simai(simai_json)?))
-        };
-        py.detach(make).map(|simulation| HpccSimulation(Some(simulation))).map_err(impossible)
+    fn with_work(py: Python<'_>, plan_json: &str, mut work: PyRefMut<'_, Work>) -> PyResult<Self> {
+        let work = work.take()?;
+        py.detach(|| {
+            HpccPlan::from_json(plan_json).and_then(|plan| hpcc::HpccSimulation::with_work(&plan, work))
+        })
+        .map(|simulation| HpccSimulation(Some(simulation)))
+        .map_err(impossible)
     }
 
     /// What the first rank has done of a workload's layers, after the first `known`: layer, what of it, when it was

@@ -11,6 +11,7 @@ mod operations;
 mod point;
 mod rows;
 mod tables;
+mod work;
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -24,6 +25,8 @@ use pyo3::pybacked::PyBackedBytes;
 use tailback_proto::units::{Rate, Time};
 use tailback_sim::capture::CaptureSettings;
 use tailback_sim::plan::{Plan, PlanError};
+
+use crate::work::{in_ns, layers_in_ns, LayerInNs, Work};
 
 /// What is written of a capture at once.
 const CAPTURE_BUFFER_BYTES: usize = 1 << 20;
@@ -145,34 +148,21 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// A run whose messages are sent by ASTRA-sim's system layer, from the files of the ranks' traces, which must stay.
-    ///
-    /// ValueError with one line where a plan or a trace is impossible.
+    /// As of `HpccSimulation`.
     #[staticmethod]
-    fn of_astra(py: Python<'_>, plan_json: &str, astra_json: &str, traces: Vec<PathBuf>) -> PyResult<Self> {
-        let make = || {
-            let plan = Plan::from_json(plan_json)?;
-            tailback_sim::Simulation::with_work(plan, Box::new(hpcc::astra(astra_json, &traces)?))
-        };
-        py.detach(make).map(|simulation| Simulation(Some(simulation), None)).map_err(impossible)
-    }
-
-    /// A run whose messages are sent by SimAI's front end, from a workload.
-    ///
-    /// ValueError with one line where a plan is impossible.
-    #[staticmethod]
-    fn of_simai(py: Python<'_>, plan_json: &str, simai_json: &str) -> PyResult<Self> {
-        let make = || {
-            let plan = Plan::from_json(plan_json)?;
-            tailback_sim::Simulation::with_work(plan, Box::new(hpcc::simai(simai_json)?))
-        };
-        py.detach(make).map(|simulation| Simulation(Some(simulation), None)).map_err(impossible)
+    fn with_work(py: Python<'_>, plan_json: &str, mut work: PyRefMut<'_, Work>) -> PyResult<Self> {
+        let work = work.take()?;
+        py.detach(|| {
+            Plan::from_json(plan_json).and_then(|plan| tailback_sim::Simulation::with_work(plan, work))
+        })
+        .map(|simulation| Simulation(Some(simulation), None))
+        .map_err(impossible)
     }
 
     /// As of `HpccSimulation`.
-    fn layers(&self, known: usize) -> PyResult<Vec<hpcc::LayerInNs>> {
+    fn layers(&self, known: usize) -> PyResult<Vec<LayerInNs>> {
         let simulation = self.0.as_ref().ok_or_else(finished)?;
-        Ok(hpcc::layers_in_ns(simulation.work().map_or(&[], |work| work.layers()), known))
+        Ok(layers_in_ns(simulation.work().map_or(&[], |work| work.layers()), known))
     }
 
     /// Many rows of flows leave memory for a file without a name in this folder.
@@ -184,7 +174,7 @@ impl Simulation {
     /// Ranks of the work that have finished, in this order: rank, ns, and how long it computed in ns.
     fn ranks_finished(&self) -> PyResult<Vec<(u32, u64, u64)>> {
         let simulation = self.0.as_ref().ok_or_else(finished)?;
-        Ok(hpcc::in_ns(simulation.work().map_or(&[], |work| work.finished())))
+        Ok(in_ns(simulation.work().map_or(&[], |work| work.finished())))
     }
 
     /// Writes what links carry from now on to a new file. ValueError where there is no such link, OSError.
@@ -331,6 +321,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Progress>()?;
     module.add_class::<Recording>()?;
     module.add_class::<Simulation>()?;
+    module.add_class::<Work>()?;
     module.add_function(wrap_pyfunction!(headroom_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(rows::read_flow_list, module)?)?;
     module.add_function(wrap_pyfunction!(rows::rows_as_json, module)?)?;

@@ -51,11 +51,11 @@ def run_astra(
     native = inputs.options.native
 
     def make() -> HpccSimulation | Simulation:
-        from tailback._engine import HpccSimulation, Simulation
+        from tailback._engine import HpccSimulation, Simulation, Work
 
         engine = Simulation if native else HpccSimulation
         paths = [str(trace.path) for trace in inputs.traces]
-        return engine.of_astra(plan_json(setup.plan), json.dumps(inputs.plan()), paths)
+        return engine.with_work(plan_json(setup.plan), Work.astra(json.dumps(inputs.plan()), paths))
 
     def result(recorded: Recorded, took: Took) -> Result:
         from tailback.results import Result

@@ -249,7 +249,7 @@ class Hpcc(Part):
     base_rtt: Annotated[int | Literal["auto"], DURATION.between("1ps", maximum="1s").or_word("auto")] = (
         setting(
             "auto",
-            "T: round trip without queues, the same for all queue pairs and not below that of any. The largest window is the link's rate times T. auto: the longest round trip between two hosts on shortest routes, with a full packet one way and its ACK back, rounded up to 100 ns.",
+            "T: round trip without queues, the same for the whole network and not below that of any queue pair. The largest window is the link's rate times T. auto: the longest round trip between two hosts on shortest routes, with a full packet one way and its ACK back, rounded up to 100 ns.",
             "Li et al. (HPCC), SIGCOMM 2019, section 5.1: a little above the longest in its fabric",
         )
     )
@@ -284,12 +284,12 @@ class Hpcc(Part):
 
 
 class Pint(Part):
-    """PINT: HPCC, where a packet brings the load of its way in a byte or two."""
+    """PINT: HPCC, where a packet brings the largest load of its route in a byte or two."""
 
     base_rtt: Annotated[int | Literal["auto"], DURATION.between("1ps", maximum="1s").or_word("auto")] = (
         setting(
             "auto",
-            "T: round trip without queues, the same for all queue pairs and switches and not below that of any. The largest window is the link's rate times T. auto: the longest round trip between two hosts on shortest routes, with a full packet one way and its ACK back, rounded up to 100 ns.",
+            "T: round trip without queues, the same for the whole network and not below that of any queue pair. The largest window is the link's rate times T. auto: the longest round trip between two hosts on shortest routes, with a full packet one way and its ACK back, rounded up to 100 ns.",
             "Li et al. (HPCC), SIGCOMM 2019, section 5.1: a little above the longest in its fabric",
         )
     )
@@ -303,14 +303,14 @@ class Pint(Part):
     )
     max_stage: int = setting(
         5,
-        "Additive steps before a multiplicative one, below eta.",
+        "Additive steps before a multiplicative one, below eta. The authors' site says that the paper's simulations ran with 0, as their simulator does, and that 5 is a slip.",
         "Li et al. (HPCC), SIGCOMM 2019, section 5.1",
         ge=0,
         le=1000,
     )
     additive: Annotated[int, SIZE.between(maximum="1GB")] = setting(
         SIZE.parse("80B"),
-        "W_AI: what the window gains in a step.",
+        "W_AI: what the window gains in a step; it makes queue pairs equal, and with N of them it costs a queue once N * W_AI is above (1 - eta) of the largest window.",
         "Li et al. (HPCC), SIGCOMM 2019, section 5.1",
     )
     min_rate: Annotated[int, RATE.between("1bps", maximum="100Tbps")] = setting(
@@ -634,7 +634,7 @@ ABOUT: dict[str, About] = {
         signals=(),
     ),
     "pint": About(
-        "PINT: HPCC, where a packet brings the load of its way in a byte or two.",
+        "PINT: HPCC, where a packet brings the largest load of its route in a byte or two.",
         each_ack=True,
         reads_switches=True,
         counts_hops=False,

@@ -66,10 +66,10 @@ class _Run(WorkRun):
         native = setup.simai.options.native
 
         def make() -> HpccSimulation | Simulation:
-            from tailback._engine import HpccSimulation, Simulation
+            from tailback._engine import HpccSimulation, Simulation, Work
 
             engine = Simulation if native else HpccSimulation
-            return engine.of_simai(plan_json(setup.plan), json.dumps(setup.simai.plan()))
+            return engine.with_work(plan_json(setup.plan), Work.simai(json.dumps(setup.simai.plan())))
 
         super().__init__(setup.simai.options.workload, make, native)
         self._on_layer = on_layer

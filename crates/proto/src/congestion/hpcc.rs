@@ -17,33 +17,62 @@
 //! for each hop, and the NIC's division by table.
 
 use super::parameters::{Refused, RoundTrip, POSITIVE_RATE, SHARE, SPAN, TELEMETRY};
-use super::{AckInfo, Controller, HopTelemetry, Link, OnLink, Round, Uses};
-use crate::parameters;
+use super::{AckInfo, Controller, HopTelemetry, Link, Round, Uses};
 use crate::units::{Bytes, Rate, Time};
 
 /// Most links on a route that telemetry tells of (section 4: 42 B hold five).
 pub const MAX_HOPS: usize = 5;
 
-const LI: &str = "Li et al. (HPCC), SIGCOMM 2019";
-const SIMULATOR: &str = "the HPCC authors' simulator";
+pub(super) const LI: &str = "Li et al. (HPCC), SIGCOMM 2019";
+pub(super) const SIMULATOR: &str = "the HPCC authors' simulator";
 
-parameters! {
+/// Declares the settings of a controller with a [`WindowLaw`]: those of the law, and after them the controller's own.
+macro_rules! window_parameters {
+    ($(#[doc = $about:literal])+ pub struct $Name:ident { $($own:tt)* }) => {
+        $crate::parameters! {
+            $(#[doc = $about])+
+            pub struct $Name {
+                /// T: round trip without queues, the same for the whole network and not below that of any queue pair. The
+                /// largest window is the link's rate times T.
+                base_rtt: RoundTrip = RoundTrip::AUTO, in SPAN,
+                    source format!("{LI}, section 5.1: a little above the longest in its fabric");
+                /// Utilisation to aim at.
+                eta: f64 = 0.95, in SHARE, source format!("{LI}, section 5.1");
+                /// Additive steps before a multiplicative one, below eta. The authors' site says that the paper's simulations
+                /// ran with 0, as their simulator does, and that 5 is a slip.
+                max_stage: u32 = 5, in 0..=1000, source format!("{LI}, section 5.1");
+                /// W_AI: what the window gains in a step; it makes queue pairs equal, and with N of them it costs a queue once
+                /// N * W_AI is above (1 - eta) of the largest window.
+                additive: Bytes = Bytes(80), in Bytes(0)..=Bytes(1_000_000_000), source format!("{LI}, section 5.1");
+                /// Lowest rate of a queue pair.
+                min_rate: Rate = Rate::from_mbps(100), in POSITIVE_RATE, source format!("{SIMULATOR}: MIN_RATE");
+                $($own)*
+            }
+        }
+
+        impl $Name {
+            /// # Errors
+            /// A setting is out of bounds, also for this link.
+            fn windows(&self, link: Link) -> Result<WindowLaw, Refused> {
+                Refused::above_link(self.min_rate, "min_rate", link.rate)?;
+                $crate::parameters::Declared::check(self)?;
+                Ok(WindowLaw {
+                    base_rtt_ps: self.base_rtt.0 .0 as f64,
+                    eta: self.eta,
+                    max_stage: self.max_stage,
+                    additive_bytes: self.additive.0 as f64,
+                    min_rate: self.min_rate.bps(),
+                    line_rate: link.rate.bps(),
+                })
+            }
+        }
+    };
+}
+pub(super) use window_parameters;
+
+window_parameters! {
     /// HPCC: switches write their load into packets, and the sender computes its window from it.
     pub struct HpccParameters {
-        /// T: round trip without queues, the same for all queue pairs and not below that of any. The largest window is the
-        /// link's rate times T.
-        base_rtt: RoundTrip = RoundTrip::AUTO, in SPAN,
-            source format!("{LI}, section 5.1: a little above the longest in its fabric");
-        /// Utilisation to aim at.
-        eta: f64 = 0.95, in SHARE, source format!("{LI}, section 5.1");
-        /// Additive steps before a multiplicative one, below eta. The authors' site says that the paper's simulations ran
-        /// with 0, as their simulator does, and that 5 is a slip.
-        max_stage: u32 = 5, in 0..=1000, source format!("{LI}, section 5.1");
-        /// W_AI: what the window gains in a step; it makes queue pairs equal, and with N of them it costs a queue once
-        /// N * W_AI is above (1 - eta) of the largest window.
-        additive: Bytes = Bytes(80), in Bytes(0)..=Bytes(1_000_000_000), source format!("{LI}, section 5.1");
-        /// Lowest rate of a queue pair.
-        min_rate: Rate = Rate::from_mbps(100), in POSITIVE_RATE, source format!("{SIMULATOR}: MIN_RATE");
         /// What telemetry adds to each data packet and each ACK.
         telemetry: Bytes = Bytes(42), in TELEMETRY, source format!("{LI}, section 4: five hops");
     }
@@ -67,21 +96,6 @@ pub struct WindowLaw {
 }
 
 impl WindowLaw {
-    /// Of T, eta, the most stages, W_AI and the lowest rate, for windows of a link.
-    pub(super) fn new(
-        (base_rtt, eta, max_stage, additive, min_rate): (RoundTrip, f64, u32, Bytes, Rate),
-        link: Link,
-    ) -> WindowLaw {
-        WindowLaw {
-            base_rtt_ps: base_rtt.0 .0 as f64,
-            eta,
-            max_stage,
-            additive_bytes: additive.0 as f64,
-            min_rate: min_rate.bps(),
-            line_rate: link.rate.bps(),
-        }
-    }
-
     fn window_at(&self, rate: f64) -> f64 {
         rate * self.base_rtt_ps / 8e12
     }
@@ -169,11 +183,8 @@ impl Controller for Hpcc {
     const USES: Uses = Uses { acks: true, each_ack: true, telemetry: true, window: true, ..Uses::NOTHING };
 
     fn law(parameters: &HpccParameters, link: Link) -> Result<HpccLaw, Refused> {
-        Refused::above_link(parameters.min_rate, "min_rate", link.rate)?;
-        let HpccParameters { base_rtt, eta, max_stage, additive, min_rate, telemetry } =
-            OnLink::new(*parameters, link)?.parameters;
-        let windows = WindowLaw::new((base_rtt, eta, max_stage, additive, min_rate), link);
-        Ok(HpccLaw { windows, telemetry_bytes: telemetry.0 as u32, link_rate: link.rate })
+        let (windows, telemetry_bytes) = (parameters.windows(link)?, parameters.telemetry.0 as u32);
+        Ok(HpccLaw { windows, telemetry_bytes, link_rate: link.rate })
     }
 
     fn telemetry_bytes(law: &HpccLaw) -> u32 {

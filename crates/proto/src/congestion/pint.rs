@@ -19,10 +19,9 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use super::hpcc::{Window, WindowLaw};
+use super::hpcc::{window_parameters, Window, WindowLaw, LI, SIMULATOR};
 use super::parameters::{Refused, RoundTrip, POSITIVE_RATE, SHARE, SPAN};
-use super::{AckInfo, Controller, HopTelemetry, Link, Merged, OnLink, Round, Signal, Uses};
-use crate::parameters;
+use super::{AckInfo, Controller, HopTelemetry, Link, Merged, Round, Signal, Uses};
 use crate::units::{Bytes, Rate, Time};
 
 /// The smallest load that a digest tells: code 1.
@@ -30,24 +29,9 @@ const LEAST: f64 = 1.0 / 512.0;
 /// No digest needs to tell more: 2^18 of the smallest.
 const MOST: f64 = 512.0;
 
-const LI: &str = "Li et al. (HPCC), SIGCOMM 2019";
-const SIMULATOR: &str = "the HPCC authors' simulator";
-
-parameters! {
-    /// PINT: HPCC, where a packet brings the load of its way in a byte or two.
+window_parameters! {
+    /// PINT: HPCC, where a packet brings the largest load of its route in a byte or two.
     pub struct PintParameters {
-        /// T: round trip without queues, the same for all queue pairs and switches and not below that of any. The largest
-        /// window is the link's rate times T.
-        base_rtt: RoundTrip = RoundTrip::AUTO, in SPAN,
-            source format!("{LI}, section 5.1: a little above the longest in its fabric");
-        /// Utilisation to aim at.
-        eta: f64 = 0.95, in SHARE, source format!("{LI}, section 5.1");
-        /// Additive steps before a multiplicative one, below eta.
-        max_stage: u32 = 5, in 0..=1000, source format!("{LI}, section 5.1");
-        /// W_AI: what the window gains in a step.
-        additive: Bytes = Bytes(80), in Bytes(0)..=Bytes(1_000_000_000), source format!("{LI}, section 5.1");
-        /// Lowest rate of a queue pair.
-        min_rate: Rate = Rate::from_mbps(100), in POSITIVE_RATE, source format!("{SIMULATOR}: MIN_RATE");
         /// From one code of a digest to the next the load grows by this factor.
         base: f64 = 1.05, in 1.0002..=2.0, source format!("{SIMULATOR}: PINT_LOG_BASE");
         /// Share of the packets that carry a digest.
@@ -168,11 +152,8 @@ impl Controller for Pint {
     }];
 
     fn law(parameters: &PintParameters, link: Link) -> Result<PintLaw, Refused> {
-        Refused::above_link(parameters.min_rate, "min_rate", link.rate)?;
-        let PintParameters { base_rtt, eta, max_stage, additive, min_rate, telemetry, .. } =
-            OnLink::new(*parameters, link)?.parameters;
-        let windows = WindowLaw::new((base_rtt, eta, max_stage, additive, min_rate), link);
-        Ok(PintLaw { windows, digests: Digests::new(parameters)?, telemetry_bytes: telemetry.0 as u32 })
+        let (windows, telemetry_bytes) = (parameters.windows(link)?, parameters.telemetry.0 as u32);
+        Ok(PintLaw { windows, digests: Digests::new(parameters)?, telemetry_bytes })
     }
 
     fn telemetry_bytes(law: &PintLaw) -> u32 {
