@@ -101,7 +101,7 @@ def test_what_repeats_is_skipped_and_every_table_stays(tmp_path: Path) -> None:
 
 
 def test_where_nothing_repeats_it_says_so() -> None:
-    marked = PACED | {"traffic": [{"kind": "write", "from": "h0..h2", "to": "h3"}]}
+    marked = PACED | {"traffic": [{"kind": "write", "from": "h0..h2", "to": "h3", "qps": 3}]}
     run = tailback.run(marked, sets=["run.skip=exact", "run.duration=5ms"])
     (finding,) = [finding for finding in findings(run) if finding.what == "Skipped"]
     assert finding.figure == "0 %"

@@ -14,10 +14,13 @@ pub trait Walk {
     fn state(&mut self, word: u64);
 
     /// An instant that decides the future, by its distance from now.
-    fn at(&mut self, time: Time);
+    fn at(&mut self, time: &mut Time);
 
     /// An instant that decides the future only while it is still to come.
-    fn until(&mut self, time: Time);
+    fn until(&mut self, time: &mut Time);
+
+    /// An instant that is only recorded.
+    fn noted(&mut self, time: &mut Time);
 
     /// A counter, which grows and decides nothing.
     fn counter(&mut self, counter: &mut u64);

@@ -149,14 +149,20 @@ impl Simulation {
         }
         match self.capture {
             // A loop of its own: a capture that is not made costs nothing.
-            None => self.run_events::<false>(max_events),
-            Some(_) => self.run_events::<true>(max_events),
-        }
+            None => self.run_events::<false>(max_events, |_| false),
+            Some(_) => self.run_events::<true>(max_events, |_| false),
+        };
+        self.progress()
     }
 
-    fn run_events<const CAPTURED: bool>(&mut self, max_events: u64) -> Progress {
-        let end = self.plan.run.duration;
-        let last = self.events + max_events;
+    /// Executes events up to one after which to `stop`: its code.
+    fn run_events<const CAPTURED: bool>(
+        &mut self,
+        max_events: u64,
+        stop: impl Fn(&World) -> bool,
+    ) -> Option<u32> {
+        let end = self.plan.run.duration - self.world.fabric.run.skips.total;
+        let last = self.events.saturating_add(max_events);
         while self.events < last && !self.world.fabric.run.finished {
             match self.world.fabric.run.events.pop() {
                 Some((time, code)) if time <= end => {
@@ -167,6 +173,9 @@ impl Simulation {
                     if CAPTURED {
                         self.capture.as_mut().expect("it is captured").take(&mut self.world);
                     }
+                    if stop(&self.world) {
+                        return Some(code);
+                    }
                 }
                 _ => {
                     self.world.fabric.run.now = end;
@@ -174,7 +183,7 @@ impl Simulation {
                 }
             }
         }
-        self.progress()
+        None
     }
 
     #[inline(always)] // it is the event loop's

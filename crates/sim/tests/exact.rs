@@ -52,6 +52,18 @@ fn paced_writers_repeat() {
     assert!(skipped_by(&pairs(3, 30_000), u64::MAX) > 50 * MS);
 }
 
+/// A period that does not last a whole number of the ticks in which queues are measured is repeated at once.
+#[test]
+fn an_odd_period_repeats_at_once() {
+    let mut plan = paced_pairs(2, 1, 30_000, Time(40 * MS));
+    plan.run.clock_ppm = 0.0;
+    plan.writers.iter_mut().for_each(|writer| writer.dst = "h3".into());
+    for bins in [20, 300, 1_000] {
+        plan.record.max_bins = bins;
+        assert!(skipped_by(&plan, u64::MAX) > 30 * MS);
+    }
+}
+
 #[test]
 fn a_long_message_repeats_within() {
     let mut plan = pairs(1, 0);
@@ -87,8 +99,11 @@ fn what_never_repeats_is_not_skipped() {
     plan.run.duration = Time(20 * MS);
     assert_eq!(skipped_by(&plan, u64::MAX), 0);
     let mut plan = pairs(1, 30_000);
-    (plan.links[0].loss, plan.run.duration) = (1e-4, Time(20 * MS));
-    assert_eq!(skipped_by(&plan, u64::MAX), 0);
+    plan.run.duration = Time(20 * MS);
+    for loss in [1e-4, 1e-9] {
+        plan.links[0].loss = loss;
+        assert_eq!(skipped_by(&plan, u64::MAX), 0);
+    }
 }
 
 proptest! {

@@ -187,7 +187,7 @@ macro_rules! controllers {
                 controllers!(@each self, congestion, flow, law => flow.rises_at(law); $First $($Name)*)
             }
 
-            pub fn walk(&self, by: &mut impl Walk) {
+            pub fn walk(&mut self, by: &mut impl Walk) {
                 match self {
                     Flow::$First(flow) => flow.walk(by),
                     $(Flow::$Name(flow) => flow.walk(by),)*

@@ -298,7 +298,7 @@ impl Controller for ReactionPoint {
         self.rate <= law.min_rate
     }
 
-    fn walk(&self, by: &mut impl Walk) {
+    fn walk(&mut self, by: &mut impl Walk) {
         let ReactionPoint {
             rate,
             target,
@@ -315,10 +315,10 @@ impl Controller for ReactionPoint {
         } = self;
         by.states([*rate, *target, *alpha].map(f64::to_bits));
         by.state(*limited as u64);
-        if !limited && *increase_at == Time::NEVER && *cut_at == Time::NEVER {
+        if !*limited && *increase_at == Time::NEVER && *cut_at == Time::NEVER {
             return; // the rest waits for a CNP, which sets it anew
         }
-        [*alpha_at, *cut_grid_at, *cut_at, *increase_at].into_iter().for_each(|time| by.at(time));
+        [alpha_at, cut_grid_at, cut_at, increase_at].into_iter().for_each(|time| by.at(time));
         let counted = [*bytes, *timer_events as u64, *byte_events as u64, *cnp_in_alpha_period as u64];
         by.states(counted);
     }

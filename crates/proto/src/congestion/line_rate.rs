@@ -31,7 +31,7 @@ impl Controller for LineRate {
         self.0
     }
 
-    fn walk(&self, by: &mut impl Walk) {
+    fn walk(&mut self, by: &mut impl Walk) {
         by.state(self.0.to_bits());
     }
 }

@@ -286,7 +286,7 @@ pub trait Controller: Debug + Sized + 'static {
     }
 
     /// See [`crate::repeats`]. For most controllers the state never comes back, or is not compared.
-    fn walk(&self, by: &mut impl Walk) {
+    fn walk(&mut self, by: &mut impl Walk) {
         by.unlike();
     }
 

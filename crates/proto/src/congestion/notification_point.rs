@@ -26,9 +26,9 @@ pub struct NotificationPoint {
 
 impl NotificationPoint {
     /// See [`crate::repeats`].
-    pub fn walk(&self, by: &mut impl Walk) {
+    pub fn walk(&mut self, by: &mut impl Walk) {
         let NotificationPoint { next_at } = self;
-        by.until(*next_at);
+        by.until(next_at);
     }
 
     /// A packet with a CE mark arrived. Returns whether to send a CNP.

@@ -59,10 +59,10 @@ impl Pacer {
         }
     }
 
-    pub(super) fn walk(&self, by: &mut impl Walk) {
+    pub(super) fn walk(&mut self, by: &mut impl Walk) {
         let Pacer { flow, next_at, waits_by, burst } = self;
         flow.walk(by);
-        by.until(*next_at);
+        by.until(next_at);
         by.state(waits_by.to_bits());
         if burst.is_some() {
             by.unlike();

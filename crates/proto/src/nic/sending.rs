@@ -110,7 +110,7 @@ impl SendingHalf {
         let SendingHalf { requester, pacer, uses: _, held_until, told_bytes } = self;
         requester.walk(by, within);
         pacer.walk(by);
-        by.until(*held_until);
+        by.until(held_until);
         by.counter(told_bytes);
     }
 

@@ -7,16 +7,17 @@ use tailback_proto::repeats::Walk;
 
 use super::packet::{DataTally, Kind, Packet};
 use super::pause::Pausing;
-use super::port::{ClassQueue, Port};
+use super::port::{ClassQueue, Port, LOSSY};
 use super::switch::IngressGroup;
 use super::{Fabric, CLASSES};
 use crate::engine::{Arena, Fifo};
 
 /// Of a list of packets, as they stand from the first unacknowledged ones of their queue pairs.
-fn walk_list(list: Fifo, packets: &Arena<Packet>, una: &[u64], on_link: bool, by: &mut impl Walk) {
-    let mut count = 0;
-    for packet in list.iter(packets) {
-        let Packet { arrival, qp, detail: _, next: _, wire_bytes, amount: _, .. } = *packet;
+fn walk_list(list: Fifo, packets: &mut Arena<Packet>, una: &[u64], on_link: bool, by: &mut impl Walk) {
+    let (mut count, mut next) = (0, list.head());
+    while let Some(index) = next {
+        let packet = &mut packets[index];
+        let Packet { arrival: _, qp, detail: _, next: _, wire_bytes, amount: _, .. } = *packet;
         let Packet { dst, ingress, kind, class, flags, code_point, .. } = *packet;
         // The first of these bytes differs by kind.
         by.state(u64::from_be_bytes([kind as u8 + 1, class, flags, code_point, 0, 0, 0, 0]) | qp as u64);
@@ -28,11 +29,13 @@ fn walk_list(list: Fifo, packets: &Arena<Packet>, una: &[u64], on_link: bool, by
             Kind::Ack => by.state(packet.position_from(una[qp as usize])),
             _ => by.unlike(),
         }
-        // Of one that waits Little's law alone wants to know when it came.
-        if on_link {
-            by.at(arrival);
+        match on_link {
+            true => by.at(&mut packet.arrival),
+            // Of one that waits Little's law alone wants to know when it came.
+            false => by.noted(&mut packet.arrival),
         }
         count += 1;
+        next = list.after(packets, index);
     }
     by.state(count);
 }
@@ -54,13 +57,16 @@ impl Port {
             strict: _,
             last_class,
             pfc_pending,
-            flags: _,
+            flags,
             up,
             byte_shift: _,
         } = self;
         by.state(u64::from_le_bytes([*backlogged, *paused, *last_class, *pfc_pending, *up as u8, 0, 0, 0]));
-        by.until(*busy_until);
-        by.at(*wake_at);
+        if *flags & LOSSY != 0 {
+            by.unlike(); // each packet draws a number
+        }
+        by.until(busy_until);
+        by.at(wake_at);
         by.counter(wire_bytes);
     }
 }
@@ -129,7 +135,7 @@ impl Fabric {
             nodes: _,
             classes: _,
             ports,
-            links: _, // losses are counted
+            links: _, // a port says whether packets are lost behind it
             pfc_response_delay: _,
             pfc_quanta: _,
             ecn_streams: _,

@@ -1,16 +1,13 @@
 //! Little's law: what waits in a queue on average is what comes in a second times how long it waits.
 //!
 //! Over a run that is an equation of two sums that know nothing of each other: the integral of the length that is recorded
-//! of a queue, and each packet's bytes times its own wait. They are the same to the last tick, whatever happened in the run.
+//! of a queue, and each packet's bytes times its own wait. They are the same to the last picosecond, whatever happened in the run.
 //!
 //! Builds with assertions keep both sums at every queue of packets, and the [audit](crate::record) compares them. In other
 //! builds both types here are empty, and nothing is counted.
 
 use tailback_proto::repeats::Walk;
 use tailback_proto::units::Time;
-
-#[cfg(debug_assertions)]
-use super::ticks_between;
 
 /// When a packet came to the queue that it waits in.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +26,7 @@ impl Came {
     }
 }
 
-/// Both sums of a queue, in bytes, or packets, times [`TICK`](super::TICK)s, modulo 2^64.
+/// Both sums of a queue, in bytes, or packets, times picoseconds, modulo 2^64.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LittlesLaw {
     #[cfg(debug_assertions)]
@@ -60,7 +57,7 @@ impl LittlesLaw {
     pub fn held(&mut self, _length: u64, _from: Time, _to: Time) {
         #[cfg(debug_assertions)]
         {
-            self.held = self.held.wrapping_add(_length.wrapping_mul(ticks_between(_from, _to)));
+            self.held = self.held.wrapping_add(_length.wrapping_mul(_to.0.wrapping_sub(_from.0)));
         }
     }
 
@@ -69,7 +66,7 @@ impl LittlesLaw {
     pub fn left(&mut self, _length: u64, _came: Came, _now: Time) {
         #[cfg(debug_assertions)]
         {
-            self.waited = self.waited.wrapping_add(_length.wrapping_mul(ticks_between(_came.at, _now)));
+            self.waited = self.waited.wrapping_add(_length.wrapping_mul(_now.0.wrapping_sub(_came.at.0)));
         }
     }
 
@@ -87,7 +84,9 @@ impl LittlesLaw {
             _waiting.into_iter().for_each(|(length, came)| law.left(length, came, _now));
             let LittlesLaw { held, waited } = law;
             if held != waited {
-                return Some(format!("was {held} long, times ticks, and its packets waited for {waited}"));
+                return Some(format!(
+                    "was {held} long, times picoseconds, and its packets waited for {waited}"
+                ));
             }
         }
         None

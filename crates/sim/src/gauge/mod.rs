@@ -9,7 +9,7 @@ pub(crate) use littles_law::{Came, LittlesLaw};
 use tailback_proto::repeats::Walk;
 use tailback_proto::units::Time;
 
-/// Unit of integrals over time, in picoseconds: 64 bits then hold 16 MB for 280 s.
+/// Unit of integrals over time, in picoseconds, a power of two: 64 bits then hold 16 MB for 280 s.
 pub(crate) const TICK: u64 = 256;
 
 /// Whole ticks from one instant to another. Spans that follow each other add up exactly.
@@ -52,7 +52,8 @@ impl OverTime {
 
     /// See `tailback_proto::repeats`. How it was since the last sample is recorded, and decides nothing.
     pub fn walk(&mut self, by: &mut impl Walk) {
-        let OverTime { integral: _, changed_at: _, law } = self;
+        let OverTime { integral: _, changed_at, law } = self;
+        by.noted(changed_at);
         law.walk(by);
     }
 

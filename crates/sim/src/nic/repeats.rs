@@ -37,7 +37,7 @@ impl Nic {
             data_ready,
         } = self;
         by.state(*marks_ce as u64);
-        by.until(*data_ready);
+        by.until(data_ready);
         arbiter.walk(by);
         for bytes in backlog_bytes {
             let mut counter = *bytes as u64;
@@ -79,7 +79,7 @@ impl SendQp {
             at_min_rate,
         } = self;
         by.state((*state as u64) << 1 | *scheduled as u64);
-        by.at(*controller_event_at);
+        by.at(controller_event_at);
         half.walk(by, within);
         if prober.is_some() {
             by.unlike();
@@ -155,7 +155,7 @@ impl Nics {
             s.walk(place.is_none(), by);
             r.walk(s.half.requester.acknowledged(), by);
         }
-        notification_points.iter().for_each(|point| point.walk(by));
+        notification_points.iter_mut().for_each(|point| point.walk(by));
         nics.iter_mut().for_each(|nic| nic.walk(by));
     }
 

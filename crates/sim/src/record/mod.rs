@@ -12,6 +12,7 @@ mod flows;
 mod host_paths;
 pub(crate) mod hosts;
 mod items;
+mod lengths;
 #[cfg(debug_assertions)]
 mod littles_law;
 mod meta;

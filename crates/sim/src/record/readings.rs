@@ -24,7 +24,7 @@ pub(super) struct Column {
 /// Columns that are read together, at one place.
 pub(super) struct Reader<W> {
     read: fn(&mut Bin<W>, usize, &mut [u64], &mut [f64]),
-    at: usize,
+    pub at: usize,
     pub columns: usize,
     /// The first of them.
     pub first: usize,

@@ -1,22 +1,26 @@
 //! Records time that repeats exactly. One period is read at each phase at which a bin will end, and bins are
-//! put together from these readings. Sums are of whole numbers, so each bin is what it would be if it had
-//! been read itself.
+//! put together from these readings, and from the changes of queues. Sums are of whole numbers, so each bin
+//! is what it would be if it had been read itself.
 
 use std::collections::BTreeMap;
 use tailback_proto::units::Time;
 
+use super::lengths::{Lengths, Phase};
 use super::quantity::{Bin, Kind};
 use super::series::Recorder;
 use crate::gauge::mean;
 use crate::nic::pair_counts::Pair;
 use crate::world::World;
 
+/// Readings whose maxima are kept together.
+const BLOCK: usize = 32;
+
 /// How a column of a bin is made from readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// The difference of a counter.
     Count,
-    /// Bytes times ticks, which add up.
+    /// Bytes times ticks, which add up: those of a period that repeats are in [`Lengths`].
     Sum,
     /// The largest value.
     Most,
@@ -53,6 +57,7 @@ pub(crate) struct Period {
     pub start: Reading,
     /// In order; the last one is at the end of the period.
     pub readings: Vec<Reading>,
+    pub lengths: Lengths,
 }
 
 /// What an open bin has so far, except for counters.
@@ -64,82 +69,106 @@ pub(super) struct Open {
     pairs: BTreeMap<Pair, u32>,
 }
 
-/// The bits of the larger of two numbers, neither of which is negative.
-fn larger(one: u64, other: u64) -> u64 {
-    f64::from_bits(one).max(f64::from_bits(other)).to_bits()
+/// Makes each of a row at least what it is in another. The bits of numbers that are not negative are in their order.
+fn raise(row: &mut [u64], other: &[u64]) {
+    row.iter_mut().zip(other).for_each(|(one, other)| *one = (*one).max(*other));
 }
 
 impl Open {
+    fn new(ways: Vec<Way>) -> Open {
+        Open { words: vec![0; ways.len()], ways, pairs: BTreeMap::new() }
+    }
+
+    /// What was measured up to a reading, since the one before.
     fn add(&mut self, reading: &Reading) {
         for ((word, more), way) in self.words.iter_mut().zip(&reading.words).zip(&self.ways) {
             match way {
                 Way::Sum => *word += more,
-                Way::Most => *word = larger(*word, *more),
+                Way::Most => *word = (*word).max(*more),
                 Way::Count | Way::Level => {}
             }
         }
+        self.add_pairs(reading);
+    }
+
+    fn add_pairs(&mut self, reading: &Reading) {
         for (pair, count) in &reading.pairs {
             *self.pairs.entry(*pair).or_default() += count;
         }
     }
 }
 
-/// A period's readings as sums and maxima over its parts.
+/// A period's readings as maxima over its parts.
 struct Parts {
     readings: Vec<Reading>,
     ways: Vec<Way>,
-    /// Columns with sums and with maxima.
-    of_sums: Vec<usize>,
+    /// Columns with maxima.
     of_most: Vec<usize>,
-    /// For each reading and each of those columns: sums from the period's start up to it, maxima up to it,
-    /// and maxima from it on.
-    sums: Vec<Vec<u64>>,
+    /// For each reading and each of those columns: maxima, maxima up to it, and maxima from it on.
+    most: Vec<Vec<u64>>,
     until: Vec<Vec<u64>>,
     from: Vec<Vec<u64>>,
+    /// For each [`BLOCK`] of readings and each of those columns: maxima.
+    blocks: Vec<Vec<u64>>,
+    has_pairs: bool,
 }
 
 impl Parts {
     fn new(readings: Vec<Reading>, ways: Vec<Way>) -> Parts {
-        let of = |wanted| ways.iter().enumerate().filter(move |(_, way)| **way == wanted).map(|(at, _)| at);
-        let (of_sums, of_most): (Vec<usize>, Vec<usize>) = (of(Way::Sum).collect(), of(Way::Most).collect());
-        let pick = |columns: &[usize]| -> Vec<Vec<u64>> {
-            let row = |reading: &Reading| columns.iter().map(|column| reading.words[*column]).collect();
-            readings.iter().map(row).collect()
+        let of_most = ways.iter().enumerate().filter(|(_, way)| **way == Way::Most);
+        let of_most: Vec<usize> = of_most.map(|(at, _)| at).collect();
+        let row = |reading: &Reading| of_most.iter().map(|column| reading.words[*column]).collect();
+        let most: Vec<Vec<u64>> = readings.iter().map(row).collect();
+        let (mut until, mut from) = (most.clone(), most.clone());
+        let of_block = |rows: &[Vec<u64>]| {
+            let mut block = rows[0].clone();
+            rows[1..].iter().for_each(|row| raise(&mut block, row));
+            block
         };
-        let (mut sums, mut until) = (pick(&of_sums), pick(&of_most));
-        let mut from = until.clone();
+        let blocks = most.chunks(BLOCK).map(of_block).collect();
+        let has_pairs = readings.iter().any(|reading| !reading.pairs.is_empty());
         for at in 1..readings.len() {
-            let (before, row) = sums.split_at_mut(at);
-            row[0].iter_mut().zip(&before[at - 1]).for_each(|(sum, before)| *sum += before);
             let (before, row) = until.split_at_mut(at);
-            row[0].iter_mut().zip(&before[at - 1]).for_each(|(most, before)| *most = larger(*most, *before));
+            raise(&mut row[0], &before[at - 1]);
             let (row, after) = from.split_at_mut(readings.len() - at);
-            let row = &mut row[readings.len() - at - 1];
-            row.iter_mut().zip(&after[0]).for_each(|(most, after)| *most = larger(*most, *after));
+            raise(&mut row[readings.len() - at - 1], &after[0]);
         }
-        Parts { readings, ways, of_sums, of_most, sums, until, from }
+        Parts { readings, ways, of_most, most, until, from, blocks, has_pairs }
     }
 
     /// Adds all readings from one to another, both included. Each is given by its period and its number in
     /// the period.
     fn add(&self, open: &mut Open, (period, first): (u64, usize), (last_period, last): (u64, usize)) {
-        if period == last_period {
-            self.readings[first..=last].iter().for_each(|reading| open.add(reading));
-            return;
-        }
         let end = self.readings.len() - 1;
-        for (at, column) in self.of_sums.iter().enumerate() {
-            let before = first.checked_sub(1).map_or(0, |before| self.sums[before][at]);
-            let whole = self.sums[end][at] * (last_period - period);
-            open.words[*column] += whole - before + self.sums[last][at];
-        }
-        for (at, column) in self.of_most.iter().enumerate() {
-            let mut most = larger(self.from[first][at], self.until[last][at]);
-            if last_period > period + 1 {
-                most = larger(most, self.until[end][at]);
+        let most = match period == last_period {
+            true => self.most_of(first, last),
+            false => {
+                let mut most = self.from[first].clone();
+                raise(&mut most, &self.until[last]);
+                if last_period > period + 1 {
+                    raise(&mut most, &self.until[end]);
+                }
+                most
             }
-            open.words[*column] = larger(open.words[*column], most);
+        };
+        for (column, most) in self.of_most.iter().zip(most) {
+            open.words[*column] = open.words[*column].max(most);
         }
+        if self.has_pairs {
+            // Signals between hosts do not repeat: this was no period.
+            self.readings[first..=last].iter().for_each(|reading| open.add_pairs(reading));
+        }
+    }
+
+    /// Maxima over the readings from one to another, both included.
+    fn most_of(&self, first: usize, last: usize) -> Vec<u64> {
+        let (mut most, mut at) = (self.most[first].clone(), first + 1);
+        while at <= last {
+            let is_block = at.is_multiple_of(BLOCK) && at + BLOCK <= last + 1;
+            raise(&mut most, if is_block { &self.blocks[at / BLOCK] } else { &self.most[at] });
+            at += if is_block { BLOCK } else { 1 };
+        }
+        most
     }
 
     /// Counters and levels at a reading of a later period, given their values when the first period began.
@@ -167,6 +196,11 @@ impl Recorder {
     /// When the bins up to `limit` end, each as it will be merged by then; at most `most` of them.
     pub fn ends_of_bins(&self, limit: Time, most: usize) -> Vec<Time> {
         self.read.bins.ends(limit).take(most).collect()
+    }
+
+    /// Follows the lengths of queues from now on.
+    pub fn lengths(&self, world: &World) -> Lengths {
+        Lengths::new(&self.read, &world.fabric)
     }
 
     /// Reads all columns now.
@@ -202,32 +236,38 @@ impl Recorder {
     /// Records a period that was read, and `times` more that are the same. Calls `closed` for each bin that
     /// ends.
     pub fn repeat(&mut self, period: Period, times: u64, mut closed: impl FnMut(Time)) {
-        let Period { start, readings } = period;
+        let Period { start, readings, lengths } = period;
         let length = readings[readings.len() - 1].at - start.at;
         let to = Time(start.at.0 + (times + 1) * length.0);
-        let mut open = self.open.take().unwrap_or_else(|| self.nothing());
+        let ends: Vec<Time> = self.read.bins.ends(to).filter(|end| *end < to).collect();
+        let mut phases: Vec<Phase> = ends.into_iter().map(|at| Phase::of(at, start.at, length)).collect();
+        phases.push(Phase { periods: times, into: length, at: to });
+        let integrals = lengths.integrals(length, &phases);
+        let add_integrals = |open: &mut Open, number: usize| {
+            for (column, of_column) in &integrals {
+                let before = number.checked_sub(1).map_or(0, |before| of_column[before]);
+                open.words[*column] += of_column[number] - before;
+            }
+        };
+        let mut open = self.open.take().unwrap_or_else(|| Open::new(self.ways()));
         open.add(&start);
         let parts = Parts::new(readings, self.ways());
         let mut next = (0, 0);
-        while self.read.bins.next() < to {
-            let end = self.read.bins.next();
-            let (period, phase) = ((end - start.at).0 / length.0, (end - start.at).0 % length.0);
-            let found = parts.readings.binary_search_by_key(&Time(start.at.0 + phase), |reading| reading.at);
-            let at = (period, found.expect("it was read at all phases at which bins end"));
+        for (number, phase) in phases[..phases.len() - 1].iter().enumerate() {
+            let at = Time(start.at.0 + phase.into.0);
+            let found = parts.readings.binary_search_by_key(&at, |reading| reading.at);
+            let at = (phase.periods, found.expect("it was read at all phases at which bins end"));
             parts.add(&mut open, next, at);
-            self.close_as(open, end, parts.words(&start, at));
+            add_integrals(&mut open, number);
+            self.close_as(open, phase.at, parts.words(&start, at));
             self.merge_if_full();
-            closed(end);
-            open = self.nothing();
-            next = if at.1 + 1 == parts.readings.len() { (period + 1, 0) } else { (period, at.1 + 1) };
+            closed(phase.at);
+            open = Open::new(parts.ways.clone());
+            next = if at.1 + 1 == parts.readings.len() { (at.0 + 1, 0) } else { (at.0, at.1 + 1) };
         }
         parts.add(&mut open, next, (times, parts.readings.len() - 1));
+        add_integrals(&mut open, phases.len() - 1);
         self.open = Some(open);
-    }
-
-    fn nothing(&self) -> Open {
-        let ways = self.ways();
-        Open { words: vec![0; ways.len()], ways, pairs: BTreeMap::new() }
     }
 
     /// Closes the bin that ends now, part of which was put together.

@@ -120,7 +120,10 @@ impl Simulation {
         let end = self.plan.run.duration;
         let last_event = self.events + max_events;
         while self.events < last_event && !self.world.fabric.run.finished {
-            let Some(windows) = &mut self.windows else { return self.run_events::<false>(max_events) };
+            let Some(windows) = &mut self.windows else {
+                self.run_events::<false>(max_events, |_| false);
+                break;
+            };
             let of_all = windows.of_all.last().map_or(Time::NEVER, |(time, _)| *time);
             let next = self.world.fabric.run.turns.next();
             let last = windows.end_of(next).min(of_all).min(end);

@@ -24,11 +24,11 @@ impl World {
         if !agents.is_empty() {
             by.unlike();
         }
-        let una: Vec<u64> = nics.send_qps.iter().map(|s| s.half.requester.acknowledged()).collect();
         nics.walk(by);
         if by.is_over() {
             return;
         }
+        let una: Vec<u64> = nics.send_qps.iter().map(|s| s.half.requester.acknowledged()).collect();
         fabric.walk(&una, used, by);
         if by.is_over() {
             return;
@@ -41,11 +41,11 @@ impl World {
             .map(|(place, code)| (place.time(), code))
             .collect();
         pending.sort_unstable();
-        for (time, code) in pending {
+        for (mut time, code) in pending {
             if matches!(Event::decode(code), Event::ProbeAnswer(_) | Event::DelayedNak(_)) {
                 by.unlike();
             }
-            by.at(time);
+            by.at(&mut time);
             by.state(code as u64);
         }
     }

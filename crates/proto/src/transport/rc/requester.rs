@@ -194,8 +194,8 @@ impl Requester {
         if board.is_some() {
             by.unlike();
         }
-        by.at(*deadline);
-        by.at(*waiting_since);
+        by.at(deadline);
+        by.at(waiting_since);
         by.states([*since_ack_request as u64, *timeouts as u64, *rnr_naks as u64, *failed as u64]);
         by.counters([una, next, sent, posted, asked]);
     }

@@ -2,10 +2,10 @@
 //!
 //! At the ACKs of one queue pair, the whole state is compared with an earlier one. The earlier state is
 //! replaced by the present one after 1, 2, 4, ... comparisons (Brent 1980). Once the two are the same, one
-//! more period is simulated packet by packet: as many repeats as make its length a whole number of the ticks
-//! in which queues are measured. If it ends in the very state in which it began, the clock stands still for
-//! as many more periods as there is time for. Every counter grows by as much as it did in the period, and
-//! each bin is put together from what was read in that period at the phase at which the bin ends. So the
+//! more period is simulated packet by packet. If it ends in the very state in which it began, the clock stands
+//! still for as many more periods as there is time for, but for a part of the tick in which queues are
+//! measured. Every counter grows by as much as it did in the period, and each bin is put together from what
+//! was read in that period at the phase at which the bin ends, and from the changes of each queue. So the
 //! results are those of a run that skips nothing, to the byte.
 //!
 //! Leaves out: states that repeat while senders hear of marks, or packets are lost or paused; and controllers
@@ -23,6 +23,7 @@ use crate::gauge::TICK;
 use crate::nic::qp::QpState;
 use crate::plan::PlanError;
 use crate::record::{Period, Skipped};
+use crate::simulation::windows::node_of;
 use crate::simulation::{Progress, Simulation};
 use crate::world::World;
 
@@ -30,6 +31,8 @@ use crate::world::World;
 /// nothing repeats. Assumption: a word takes some 2 ns, an event 50 to 100.
 const WORDS_PER_EVENT: f64 = 0.125;
 const FIRST_WORDS: u64 = 20_000;
+/// Events after which the search begins anew at the latest where something begins or ends.
+const EVENTS_AT_ONCE: u64 = 10_000;
 /// Most values read in a period (128 MB). A step that would need more ends earlier.
 const MOST_READ: usize = 16 << 20;
 
@@ -50,8 +53,8 @@ pub(in crate::simulation) struct Exact {
 /// The search for a state that was there before.
 #[derive(Debug, Default)]
 struct Search {
-    /// The queue pair at whose ACKs states are compared, and what it has acknowledged.
-    anchor: Option<(usize, u64)>,
+    /// The queue pair at whose ACKs states are compared.
+    anchor: Option<usize>,
     /// Classes that have packets.
     used: [bool; CLASSES],
     /// The state that later ones are compared with, and where in its messages the anchor was then.
@@ -70,8 +73,6 @@ struct Cycle {
     /// The event after which the period began, and after which it ends.
     code: u32,
     seen: Seen,
-    /// The shortest time in which the state repeats, and the length of the whole period.
-    shortest: Time,
     length: Time,
     /// How often to repeat the period.
     times: u64,
@@ -81,8 +82,6 @@ struct Cycle {
     period: Period,
     /// Events so far, of those that happen in every period.
     events: u64,
-    /// Whether the shortest period was found once more, with no transport timeout due in it.
-    is_confirmed: bool,
 }
 
 impl Simulation {
@@ -116,29 +115,28 @@ impl Simulation {
         let Some(mut exact) = self.exact.take() else { return self.progress() };
         let last = self.events.saturating_add(max_events);
         while self.events < last && !self.world.fabric.run.finished {
-            let end = self.plan.run.duration - self.world.fabric.run.skips.total;
-            let run = &mut self.world.fabric.run;
-            let Some((time, code)) = run.events.pop().filter(|(time, _)| *time <= end) else {
-                self.read_phases(&mut exact, end);
-                let run = &mut self.world.fabric.run;
-                run.now = end;
-                run.finished = true;
-                break;
-            };
-            let event = Event::decode(code);
-            if exact.cycle.is_some() && !self.within_cycle(&mut exact, time, event) {
+            if exact.cycle.is_some() {
+                self.run_cycle(&mut exact);
                 continue;
             }
-            self.events += 1;
-            self.world.fabric.run.now = time;
-            self.world.look_ahead();
-            self.dispatch(event);
-            if event.is_of_plan() || self.world.fabric.run.active_flows != exact.active {
-                self.end_cycle(&mut exact, false);
+            if exact.is_disturbed(&self.world) {
                 exact.disturbed(&self.world);
-            } else if exact.cycle.is_some() {
-                self.follow_cycle(&mut exact, code, event);
-            } else if exact.search.is_due(&self.world, self.events - exact.skipped) {
+            }
+            let left = last.min(self.events + EVENTS_AT_ONCE) - self.events;
+            let due = exact.search.due.saturating_sub(self.events - exact.skipped);
+            if due > 0 {
+                self.run_events::<false>(left.min(due), |_| false);
+                continue;
+            }
+            let Some(qp) = exact.search.anchor else {
+                exact.search.choose(&self.world);
+                self.run_events::<false>(1, |_| false);
+                continue;
+            };
+            let una = |world: &World| world.nics.send_qps[qp].half.requester.acknowledged();
+            let before = una(&self.world);
+            let code = self.run_events::<false>(left, |world| una(world) != before);
+            if let Some(code) = code.filter(|_| !exact.is_disturbed(&self.world)) {
                 self.look_back(&mut exact, code);
             }
         }
@@ -147,6 +145,33 @@ impl Simulation {
         }
         self.exact = Some(exact);
         self.progress()
+    }
+
+    /// Executes an event while a period is recorded.
+    fn run_cycle(&mut self, exact: &mut Exact) {
+        let end = self.plan.run.duration - self.world.fabric.run.skips.total;
+        let run = &mut self.world.fabric.run;
+        let Some((time, code)) = run.events.pop().filter(|(time, _)| *time <= end) else {
+            self.read_phases(exact, end);
+            let run = &mut self.world.fabric.run;
+            run.now = end;
+            run.finished = true;
+            return;
+        };
+        let event = Event::decode(code);
+        if !self.within_cycle(exact, time, event) {
+            return;
+        }
+        self.events += 1;
+        self.world.fabric.run.now = time;
+        self.world.look_ahead();
+        self.dispatch(event);
+        if event.is_of_plan() || self.world.fabric.run.active_flows != exact.active {
+            self.end_cycle(exact, false);
+            exact.disturbed(&self.world);
+        } else {
+            self.follow_cycle(exact, code, event);
+        }
     }
 
     /// Looks for an earlier time with the same state. If there is one, begins to record a period.
@@ -176,18 +201,16 @@ impl Simulation {
         let world = &mut self.world;
         let start = self.recorder.read_all(world);
         let seen = Seen::now(world, &exact.search.used);
-        let shortest = seen.now - since.now;
+        let lengths = self.recorder.lengths(world);
         exact.cycle = Some(Box::new(Cycle {
             code,
-            deadlines: Deadlines::new(world, shortest),
+            deadlines: Deadlines::new(world, length),
             seen,
-            shortest,
             length,
             times,
             phases,
-            period: Period { start, readings: Vec::new() },
+            period: Period { start, readings: Vec::new(), lengths },
             events: 0,
-            is_confirmed: false,
         }));
     }
 
@@ -195,19 +218,17 @@ impl Simulation {
     /// `since` is the earlier state that is the same as this one. None: it cannot be told.
     fn times(&self, exact: &Exact, since: &Seen) -> Option<(Time, u64)> {
         let nics = &self.world.nics;
-        let shortest = self.world.fabric.run.now - since.now;
-        if shortest == Time::ZERO {
+        let length = self.world.fabric.run.now - since.now;
+        if length == Time::ZERO {
             return None;
         }
-        let periods = TICK / gcd(shortest.0, TICK);
-        let length = Time(shortest.0.checked_mul(periods)?);
         let simulated = self.world.fabric.run.simulated();
         let next =
             exact.of_plan.last().map_or(self.plan.run.duration, |next| self.plan.run.duration.min(*next));
         let mut times = (next.0 - simulated.0).saturating_sub(1) / length.0;
         for (qp, (s, (at, posted))) in nics.send_qps.iter().zip(&since.positions).enumerate() {
-            let packets = (s.half.requester.next_sequence() - at) * periods;
-            let messages = (s.messages_posted - posted) * periods;
+            let packets = s.half.requester.next_sequence() - at;
+            let messages = s.messages_posted - posted;
             times = times.min(nics.repeats(qp, packets, messages).unwrap_or(u64::MAX));
         }
         // One repeat is simulated packet by packet.
@@ -244,17 +265,9 @@ impl Simulation {
         let Some(cycle) = &mut exact.cycle else { return };
         let now = self.world.fabric.run.now;
         cycle.events += u64::from(!matches!(event, Event::TransportTimer(_)));
-        if !cycle.is_confirmed {
-            cycle.deadlines.look(&self.world, event);
-        }
-        if code != cycle.code {
-            return;
-        }
-        if now == cycle.seen.now + cycle.shortest {
-            cycle.is_confirmed =
-                cycle.deadlines.are_met() && cycle.seen.is_again(&mut self.world, &exact.search.used).0;
-        }
-        if now == cycle.seen.now + cycle.length {
+        cycle.deadlines.look(&self.world, event);
+        cycle.period.lengths.look(&self.world.fabric, node_of(&self.world, event));
+        if code == cycle.code && now == cycle.seen.now + cycle.length {
             self.end_cycle(exact, true);
         }
     }
@@ -262,11 +275,12 @@ impl Simulation {
     /// Ends the recording of a period, whole or not, and repeats the period if that is allowed.
     fn end_cycle(&mut self, exact: &mut Exact, is_whole: bool) {
         let Some(cycle) = exact.cycle.take() else { return };
-        let Cycle { seen, length, times, deadlines, mut period, events, is_confirmed, .. } = *cycle;
+        let Cycle { seen, length, times, deadlines, mut period, events, .. } = *cycle;
         let world = &mut self.world;
         period.readings.push(self.recorder.read_all(world));
         let hops = world.packet_hops();
-        let times = if is_whole && is_confirmed { grow(world, &seen, &exact.search.used, times) } else { 0 };
+        let is_period = is_whole && deadlines.are_met();
+        let times = if is_period { grow(world, &seen, &exact.search.used, (times, length)) } else { 0 };
         let (skipped, mut closed) = (world.fabric.run.skips.total, 0);
         let deadlocks = &mut world.deadlocks;
         self.recorder.repeat(period, times, |end| {
@@ -276,21 +290,25 @@ impl Simulation {
             }
         });
         self.events += closed;
-        let by = Time(length.0 * times);
+        // The clock stands still for `stands`, and goes on by the rest.
+        let (by, later) = (Time(length.0 * times), later(length, times));
+        let stands = by - later;
         if times > 0 {
-            deadlocks.bring_nearer(by);
-            let more = events * times + fire_timers(world, &deadlines, by);
+            deadlocks.bring_nearer(stands);
+            let more = events * times + fire_timers(world, &deadlines, by, stands);
             self.events += more;
             exact.skipped += closed + more;
             let from = world.fabric.run.simulated();
-            world.fabric.run.skips.add(world.fabric.run.now, by);
+            world.fabric.run.skips.add(world.fabric.run.now, stands);
+            world.fabric.run.now += later;
             let to = world.fabric.run.simulated();
             exact.steps.push(Skipped::exactly(from, to, length, world.packet_hops() - hops));
         }
         reschedule(world, |event, time| match event {
             Event::Sample => None,
-            event if event.is_of_plan() => Some(time - by),
-            _ => Some(time),
+            Event::TransportTimer(_) => Some(time),
+            event if event.is_of_plan() => Some(time - stands),
+            _ => Some(time + later),
         });
         let next = self.recorder.next_sample(world.fabric.run.skips.total);
         world.fabric.run.schedule(next, Event::Sample);
@@ -298,23 +316,28 @@ impl Simulation {
     }
 }
 
+/// How far the clock goes on in so many repeats: the part of a tick by which queues would be measured otherwise.
+fn later(length: Time, times: u64) -> Time {
+    Time(length.0 * times % TICK)
+}
+
 /// If the world is in the state `since` again, makes its counters grow as in up to `times` repeats of what
-/// happened in between. Returns the number of repeats.
-fn grow(world: &mut World, since: &Seen, used: &[bool; CLASSES], times: u64) -> u64 {
+/// happened in between, which took a `length`. Returns the number of repeats.
+fn grow(world: &mut World, since: &Seen, used: &[bool; CLASSES], (times, length): (u64, Time)) -> u64 {
     let after = Seen::now(world, used);
     let times = times.min(repeats(world, since, &after));
     if times == 0 || world.fabric.classes_in_use() != *used || !since.is_again(world, used).0 {
         return 0;
     }
-    world.walk(used, &mut Growth::between(since, &after, times));
+    world.walk(used, &mut Growth::between(since, &after, times, later(length, times)));
     let positions = after.positions.iter().zip(&since.positions);
     let further: Vec<u64> = positions.map(|((after, _), (before, _))| (after - before) * times).collect();
     renumber(&mut world.fabric, &further);
     times
 }
 
-/// Lets transport timers fire for the time `by`. Returns how often they do.
-fn fire_timers(world: &mut World, deadlines: &Deadlines, by: Time) -> u64 {
+/// Lets transport timers fire for the time `by`, for which, but for a part of a tick, the clock `stands` still. Returns how often they do.
+fn fire_timers(world: &mut World, deadlines: &Deadlines, by: Time, stands: Time) -> u64 {
     reschedule(world, |event, time| (!matches!(event, Event::TransportTimer(_))).then_some(time));
     let now = world.fabric.run.now;
     let mut all = 0;
@@ -323,8 +346,8 @@ fn fire_timers(world: &mut World, deadlines: &Deadlines, by: Time) -> u64 {
         all += fired;
         s.timer_event_at = Time::NEVER;
         if due != Time::NEVER {
-            s.timer_event_at = due - by;
-            world.fabric.run.schedule(due - by, Event::TransportTimer(qp as u32));
+            s.timer_event_at = due - stands;
+            world.fabric.run.schedule(due - stands, Event::TransportTimer(qp as u32));
         }
     }
     all
@@ -345,15 +368,14 @@ fn repeats(world: &World, before: &Seen, after: &Seen) -> u64 {
     of_qps.min().unwrap_or(0)
 }
 
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        gcd(b, a % b)
-    }
-}
-
 impl Exact {
+    /// Whether something began or ended since the search began.
+    fn is_disturbed(&self, world: &World) -> bool {
+        let simulated = world.fabric.run.simulated();
+        self.active != world.fabric.run.active_flows
+            || self.of_plan.last().is_some_and(|next| *next <= simulated)
+    }
+
     /// Notes that something began or ended.
     fn disturbed(&mut self, world: &World) {
         self.active = world.fabric.run.active_flows;
@@ -372,31 +394,20 @@ impl Search {
         self.seen = None;
     }
 
-    /// Whether the anchor has received an ACK, or has yet to be chosen, and another look is affordable.
-    #[inline]
-    fn is_due(&mut self, world: &World, executed: u64) -> bool {
-        if let Some((qp, una)) = &mut self.anchor {
-            let now = world.nics.send_qps[*qp].half.requester.acknowledged();
-            if std::mem::replace(una, now) == now {
-                return false;
-            }
-        }
-        executed >= self.due
-    }
-
     /// Looks at the state. Returns the earlier state that it is the same as, if any.
     fn look(&mut self, world: &mut World) -> Option<Seen> {
         let found = self.compare(world);
-        self.due = (self.looked.saturating_sub(FIRST_WORDS) as f64 / WORDS_PER_EVENT) as u64;
+        self.rest();
         found
     }
 
+    /// Works out when the search may look again.
+    fn rest(&mut self) {
+        self.due = (self.looked.saturating_sub(FIRST_WORDS) as f64 / WORDS_PER_EVENT) as u64;
+    }
+
     fn compare(&mut self, world: &mut World) -> Option<Seen> {
-        let Some((anchor, _)) = self.anchor else {
-            self.choose(world);
-            return None;
-        };
-        let place = world.nics.place(anchor);
+        let place = world.nics.place(self.anchor?);
         self.looked += 1;
         self.most = match &self.seen {
             Some((seen, at)) if place == *at => {
@@ -432,6 +443,7 @@ impl Search {
         let running = nics.send_qps.iter().enumerate().filter(|(_, s)| s.state == QpState::Running);
         let longest =
             running.max_by_key(|(qp, _)| (nics.packets_to_a_completion(*qp), std::cmp::Reverse(*qp)));
-        self.anchor = longest.map(|(qp, s)| (qp, s.half.requester.acknowledged()));
+        self.anchor = longest.map(|(qp, _)| qp);
+        self.rest();
     }
 }

@@ -27,13 +27,15 @@ impl Walk for Seen {
         self.words.push(word);
     }
 
-    fn at(&mut self, time: Time) {
-        self.words.push(from(self.now, time));
+    fn at(&mut self, time: &mut Time) {
+        self.words.push(from(self.now, *time));
     }
 
-    fn until(&mut self, time: Time) {
+    fn until(&mut self, time: &mut Time) {
         self.words.push(time.saturating_sub(self.now).0);
     }
+
+    fn noted(&mut self, _: &mut Time) {}
 
     fn counter(&mut self, counter: &mut u64) {
         self.counters.push(*counter);
@@ -101,13 +103,15 @@ impl Walk for Comparison<'_> {
         }
     }
 
-    fn at(&mut self, time: Time) {
-        self.state(from(self.now, time));
+    fn at(&mut self, time: &mut Time) {
+        self.state(from(self.now, *time));
     }
 
-    fn until(&mut self, time: Time) {
+    fn until(&mut self, time: &mut Time) {
         self.state(time.saturating_sub(self.now).0);
     }
+
+    fn noted(&mut self, _: &mut Time) {}
 
     fn counter(&mut self, _: &mut u64) {}
 
@@ -120,27 +124,39 @@ impl Walk for Comparison<'_> {
     }
 }
 
-/// Makes counters grow by as much as they did before, several times.
+/// Makes counters grow by as much as they did before, several times, and sets the clock.
 pub(super) struct Growth {
     by: std::vec::IntoIter<u64>,
     times: u64,
+    /// How much later it is by the clock.
+    later: Time,
 }
 
 impl Growth {
     /// The growth from one state to another that is the same but for its counters.
-    pub fn between(before: &Seen, after: &Seen, times: u64) -> Growth {
+    pub fn between(before: &Seen, after: &Seen, times: u64, later: Time) -> Growth {
         let pairs = after.counters.iter().zip(&before.counters);
         let by: Vec<u64> = pairs.map(|(after, before)| after.wrapping_sub(*before)).collect();
-        Growth { by: by.into_iter(), times }
+        Growth { by: by.into_iter(), times, later }
     }
 }
 
 impl Walk for Growth {
     fn state(&mut self, _: u64) {}
 
-    fn at(&mut self, _: Time) {}
+    fn at(&mut self, time: &mut Time) {
+        if *time != Time::NEVER {
+            *time += self.later;
+        }
+    }
 
-    fn until(&mut self, _: Time) {}
+    fn until(&mut self, time: &mut Time) {
+        self.at(time);
+    }
+
+    fn noted(&mut self, time: &mut Time) {
+        self.at(time);
+    }
 
     fn counter(&mut self, counter: &mut u64) {
         let by = self.by.next().expect("the same state has the same counters");
