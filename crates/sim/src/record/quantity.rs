@@ -59,6 +59,9 @@ impl Kind {
     /// The value of a bin of `span` from the difference of a counter.
     #[inline]
     pub fn of_difference(self, difference: u64, span: Time) -> f64 {
+        if difference == 0 {
+            return 0.0; // as mostly: without conversions and divisions
+        }
         match self {
             Kind::Rate => bits_per_second(difference, span),
             Kind::Share => difference as f64 / span.0 as f64,

@@ -61,6 +61,8 @@ pub struct HpccSimulation {
     read: Readings<World>,
     detail: Detail,
     executed: u64,
+    /// Nothing that a bin would show can happen any more.
+    still: bool,
     fct_file: Option<FctFile>,
 }
 
@@ -139,7 +141,7 @@ impl HpccSimulation {
         world.begin();
         let (read, detail) = readings(&world);
         world.schedule(read.bins.next().0, Event::Sample, 0);
-        Ok(HpccSimulation { world, read, detail, executed: 0, fct_file: None })
+        Ok(HpccSimulation { world, read, detail, executed: 0, still: false, fct_file: None })
     }
 
     /// Messages that are over leave memory for files in this folder, in runs with many of them: [`FCT_FILE`], and one without a
@@ -218,7 +220,13 @@ impl HpccSimulation {
     /// Ends a bin; and the run, once every flow is done and nothing but its end is still to come.
     fn on_sample(&mut self) {
         let now = Time(self.world.now);
-        self.read.close_bin(&mut self.world, (now, now), None);
+        if self.still && !cfg!(debug_assertions) {
+            self.read.bins.close(now).fill(0.0);
+        } else {
+            self.read.close_bin(&mut self.world, (now, now), None);
+        }
+        debug_assert!(!self.still || self.read.bins.last().iter().all(|&value| value == 0.0));
+        self.still = self.still || self.world.is_still();
         self.read.bins.merge_if_full();
         self.world.done = self.world.is_at_rest();
         self.world.schedule(self.read.bins.next().0, Event::Sample, 0);

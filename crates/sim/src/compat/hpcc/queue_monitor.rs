@@ -20,6 +20,11 @@ pub(super) struct QueueLengths {
     last_ns: Option<u64>,
     /// Ports of switches: node, number, place.
     ports: Vec<(u32, u16, usize)>,
+    /// Samples so far.
+    samples: u32,
+    /// By port: up to which of them it is counted. What waits there has not changed since.
+    counted: Vec<u32>,
+    /// By port: how many samples found that many bytes, from [`BIN_BYTES`] on. All others found fewer.
     counts: Vec<Vec<u32>>,
     /// Priorities that flows have. Queue 0 does not count.
     priorities: Vec<usize>,
@@ -54,39 +59,44 @@ impl World {
         let ports = self.ports.iter().enumerate().filter(|(_, port)| port.is_switch);
         self.queue_lengths.ports = ports.map(|(at, port)| (port.node, port.number, at)).collect();
         self.queue_lengths.ports.sort_unstable();
-        self.queue_lengths.counts = vec![Vec::new(); self.queue_lengths.ports.len()];
+        self.queue_lengths.counts = vec![Vec::new(); self.ports.len()];
+        self.queue_lengths.counted = vec![0; self.ports.len()];
         self.schedule(self.queue_lengths.start_ns.saturating_mul(1000), Event::QueueSample, 0);
     }
 
-    /// Counts what waits now as this number of samples.
-    fn count(&mut self, samples: u32) {
+    /// What waits at a switch's port is about to change: the samples since it last did found what is there now.
+    #[inline]
+    pub fn count_samples(&mut self, port: usize) {
+        let counted = self.queue_lengths.counted.get(port);
+        if counted.is_some_and(|&counted| counted != self.queue_lengths.samples) {
+            self.count(port);
+        }
+    }
+
+    #[inline(never)]
+    fn count(&mut self, port: usize) {
         let all = &mut self.queue_lengths;
-        for (&(_, _, port), counts) in all.ports.iter().zip(&mut all.counts) {
-            let waiting = |&priority: &usize| self.lanes[port * LANES + priority].egress;
-            let bin = (all.priorities.iter().map(waiting).fold(0, u32::wrapping_add) / BIN_BYTES) as usize;
-            if counts.len() <= bin {
-                counts.resize(bin + 1, 0);
-            }
-            counts[bin] += samples;
+        let samples = all.samples - std::mem::replace(&mut all.counted[port], all.samples);
+        let waiting = |&priority: &usize| self.lanes[port * LANES + priority].egress;
+        let bin = (all.priorities.iter().map(waiting).fold(0, u32::wrapping_add) / BIN_BYTES) as usize;
+        let counts = &mut all.counts[port];
+        if counts.len() < bin {
+            counts.resize(bin, 0);
+        }
+        if bin > 0 {
+            counts[bin - 1] += samples;
         }
     }
 
     /// A sample. `bookkeeping` is how many events there are that change no queue.
     pub fn on_queue_sample(&mut self, bookkeeping: usize) {
         let now = self.now / 1000;
-        self.count(1);
+        self.queue_lengths.samples += 1;
+        if now.is_multiple_of(DUMP_NS) {
+            self.write_lengths(now);
+        }
         let all = &mut self.queue_lengths;
         let goes_on = now < all.end_ns && all.last_ns.is_some_and(|last| now < last);
-        if now.is_multiple_of(DUMP_NS) {
-            all.text += &format!("time: {now}\n");
-            for (&(node, number, _), counts) in all.ports.iter().zip(&all.counts) {
-                all.text += &format!("{node} {number}");
-                for count in counts {
-                    all.text += &format!(" {count}");
-                }
-                all.text.push('\n');
-            }
-        }
         if !goes_on {
             return;
         }
@@ -94,8 +104,73 @@ impl World {
         if self.events.len() <= bookkeeping {
             // Nothing happens until the next instant that writes: the samples until then are like this one.
             next = (now / DUMP_NS + 1) * DUMP_NS;
-            self.count(((next - now) / INTERVAL_NS - 1) as u32);
+            all.samples += ((next - now) / INTERVAL_NS - 1) as u32;
         }
         self.schedule(next * 1000, Event::QueueSample, 0);
+    }
+
+    fn write_lengths(&mut self, now: u64) {
+        for at in 0..self.queue_lengths.ports.len() {
+            self.count_samples(self.queue_lengths.ports[at].2);
+        }
+        let all = &mut self.queue_lengths;
+        all.text += &format!("time: {now}\n");
+        for &(node, number, port) in &all.ports {
+            let counts = &all.counts[port];
+            let others = all.samples - counts.iter().sum::<u32>();
+            all.text += &format!("{node} {number} {others}");
+            for count in counts {
+                all.text += &format!(" {count}");
+            }
+            all.text.push('\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{Flow, Link, LinkDown};
+    use super::super::routing::tests::network;
+    use super::super::HpccSimulation;
+    use super::*;
+
+    /// Counts that are kept by change are those that each sample finds: five senders, two priorities, marks, and a link that
+    /// goes down and leaves its queues counted.
+    #[test]
+    fn every_sample_counts() {
+        const HOSTS: u32 = 6;
+        let links = (0..HOSTS).map(|host| Link(host, HOSTS, 100_000_000_000, 1000, 0.0));
+        let mut plan = network(HOSTS + 1, vec![HOSTS], links.collect());
+        plan.stop_ns = 1_000_000_000;
+        plan.flows = (1..HOSTS)
+            .map(|host| Flow(host, 0, 1 + host % 2, 100, 50_000 * host as u64, 99_960_000))
+            .collect();
+        plan.queue_monitor = Some(QueueMonitor(99_961_000, 100_000_000));
+        for down in [None, Some(LinkDown(99_970_000, 0, HOSTS))] {
+            plan.link_down = down;
+            let mut simulation = HpccSimulation::new(&plan).expect("it is possible");
+            let mut found = vec![vec![0; 1]; HOSTS as usize];
+            let mut samples = 0;
+            while !simulation.advance(1).done {
+                let world = &simulation.world;
+                let more = world.queue_lengths.samples - samples;
+                samples += more;
+                for &(_, number, port) in world.queue_lengths.ports.iter().filter(|_| more > 0) {
+                    let bytes = [1, 2].map(|priority| world.lanes[port * LANES + priority].egress);
+                    let bin = ((bytes[0] + bytes[1]) / BIN_BYTES) as usize;
+                    let counts = &mut found[number as usize - 1];
+                    counts.resize(counts.len().max(bin + 1), 0);
+                    counts[bin] += more;
+                }
+            }
+            assert_eq!(samples, 391);
+            let lines = found.iter().enumerate().map(|(port, counts)| {
+                let words: Vec<String> = counts.iter().map(u32::to_string).collect();
+                format!("{HOSTS} {} {}\n", port + 1, words.join(" "))
+            });
+            let expected = format!("time: 100000000\n{}", lines.collect::<String>());
+            assert!(found[0].len() > 100, "no queue to speak of: {expected}");
+            assert_eq!(simulation.finish().qlen, expected);
+        }
     }
 }

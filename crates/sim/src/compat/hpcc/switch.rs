@@ -60,6 +60,7 @@ impl World {
                 && !lane.pausing
                 && (lane.headroom > 0 || lane.shared() >= switch.threshold(shift));
             lane.pausing |= pauses;
+            self.count_samples(egress as usize);
             let queue = &mut self.lanes[to];
             queue.integrate(self.now);
             queue.egress = queue.egress.wrapping_add(size);
@@ -222,6 +223,7 @@ impl World {
         };
         lane.pausing &= !resumes;
         let marks = self.plan.ecn.enabled && !switch.inner;
+        self.count_samples(port as usize);
         let queue = &mut self.lanes[to];
         queue.integrate(self.now);
         queue.law.left(size as u64, self.packets[packet].came, Time(queue.since));

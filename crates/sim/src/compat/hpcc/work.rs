@@ -48,6 +48,15 @@ impl World {
             None => self.completed == self.plan.flows.len() && self.events.len() <= 1,
         }
     }
+
+    /// Whether all flows are done, and queues empty for good: then time series are 0 until the samples of queues end.
+    pub fn is_still(&self) -> bool {
+        self.work.is_none()
+            && self.completed == self.plan.flows.len()
+            && self.events.len() == self.idle_events
+            && self.lanes.iter().all(|lane| lane.egress == 0)
+            && self.heard.iter().all(|heard| heard.since.is_none())
+    }
 }
 
 impl Network for World {

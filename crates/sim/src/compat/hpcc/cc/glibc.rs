@@ -6,12 +6,16 @@
 const LENGTH: usize = 31;
 const LAG: usize = 3;
 const SEED: u32 = 1;
-const DISCARDED: usize = 10 * LENGTH;
+/// How often as many numbers are thrown away.
+const DISCARDED: usize = 10;
 
 /// The stream of a process that never calls `srand`.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Rand {
+    /// As many numbers as the next ones follow from. They are worked out all at once, which needs no look at each for where the
+    /// ring ends.
     last: [u32; LENGTH],
+    /// The one that is drawn next.
     at: usize,
     /// Numbers drawn.
     pub drawn: u64,
@@ -23,11 +27,13 @@ impl Default for Rand {
         for i in 1..LENGTH {
             last[i] = (last[i - 1] as u64 * 16_807 % 0x7fff_ffff) as u32;
         }
-        let mut rand = Rand { last, at: LAG, drawn: 0 };
+        // There, the first sum is that of the first seed and of the one so far behind it.
+        last.rotate_left(LAG);
+        let mut rand = Rand { last, at: 0, drawn: 0 };
         for _ in 0..DISCARDED {
-            rand.draw();
+            rand.work_out();
         }
-        rand.drawn = 0;
+        rand.at = LENGTH;
         rand
     }
 }
@@ -36,12 +42,23 @@ impl Rand {
     /// The next number, of 31 bits.
     #[inline]
     pub fn draw(&mut self) -> u32 {
-        let front = if self.at < LAG { self.at + LENGTH - LAG } else { self.at - LAG };
-        let sum = self.last[self.at].wrapping_add(self.last[front]);
-        self.last[self.at] = sum;
-        self.at = if self.at + 1 == LENGTH { 0 } else { self.at + 1 };
+        let number = match self.last.get(self.at) {
+            Some(&number) => number,
+            None => self.work_out(),
+        };
+        self.at += 1;
         self.drawn += 1;
-        sum >> 1
+        number >> 1
+    }
+
+    /// The next numbers, as many as are kept. The first of them.
+    #[inline(never)]
+    fn work_out(&mut self) -> u32 {
+        for at in 0..LENGTH {
+            self.last[at] = self.last[at].wrapping_add(self.last[(at + LENGTH - LAG) % LENGTH]);
+        }
+        self.at = 0;
+        self.last[0]
     }
 }
 
