@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ def graph(data: bytes) -> bool:
     """A file with a graph of operations: the first byte says of which kind."""
     name = ("g.csv", "g.goal", "g.cm", "g.parquet")[data[0] % 4 if data else 0]
     try:
-        found = read_graph(name, 4, lambda *_: data[1:])
+        found = read_graph(name, 4, lambda *_: BytesIO(data[1:]))
     except ListError as error:
         return clean(str(error))
     assert found

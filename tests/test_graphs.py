@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from tailback.measures.timeline import spans
 from tailback.scenario import ScenarioError, load
 from tailback.scenario.checks.jobs import queue_pairs_of
 from tailback.workload import graph_tables
+from tailback.workload.graphs import with_graphs
+from tailback.workload.lists import ListError
 from tailback.workload.operations import COMPUTE, RECEIVE, SEND, Making
 from test_collectives import ACK_PS, one_way_ps, scenario
 
@@ -197,7 +201,6 @@ def test_columns_say_what_rows_say() -> None:
     send = {"send": {"to": 1, "bytes": 9, "channel": 2}}
     listed = [[3, {"compute": 7}, []], [0, send, [0]], [1, "receive", [1, 3]], [0, send, []]]
     assert list(operations) == listed
-    assert json.loads(operations.as_json()) == listed
     assert operations[1:3] == listed[1:3]
     assert (operations.queue_pairs(True), operations.queue_pairs(False), operations.computed_ps()) == (
         2,
@@ -223,18 +226,19 @@ def test_blocks_of_a_table_are_one_table(
         after = " ".join(label[one] for one in before)
         lines.append((f"{label[number]}," if named else "") + f"{own},barrier,,,,,{after}")
     content = ("\n".join(lines) + "\n").encode()
-    whole, called = graph_tables.from_table("g.csv", content, 4)
+    whole, called = graph_tables.from_table("g.csv", lambda: BytesIO(content), 4)
     assert [called(at) for at in range(count)] == [label[number] for number in order]
+    listed = list(whole.made())
     with monkeypatch.context() as patch:
         patch.setattr(graph_tables, "_BLOCK_BYTES", 100)
-        blocks, _ = graph_tables.from_table("g.csv", content, 4)
-    assert list(blocks.made()) == list(whole.made())
+        blocks, _ = graph_tables.from_table("g.csv", lambda: BytesIO(content), 4)
+    assert list(blocks.made()) == listed
     table = pyarrow.csv.read_csv(pyarrow.BufferReader(content))
     pyarrow.parquet.write_table(table, tmp_path / "g.parquet")
     with monkeypatch.context() as patch:
         patch.setattr(graph_tables, "_BLOCK_ROWS", 7)
-        blocks, _ = graph_tables.from_table("g.parquet", (tmp_path / "g.parquet").read_bytes(), 4)
-    assert list(blocks.made()) == list(whole.made())
+        blocks, _ = graph_tables.from_table("g.parquet", partial((tmp_path / "g.parquet").open, "rb"), 4)
+    assert list(blocks.made()) == listed
 
 
 def test_queue_pairs_are_those_of_two_ranks_and_not_of_each_message(tmp_path: Path) -> None:
@@ -255,3 +259,71 @@ def test_computing_for_longer_than_64_bits_of_picoseconds_is_added_up() -> None:
         made.add(1, COMPUTE, 36_000 * 10**12)
     made.add(0, COMPUTE, 1)
     assert made.made().computed_ps() == 600 * 36_000 * 10**12
+
+
+def test_the_folder_has_the_graph_as_it_was_and_the_plan_names_it(tmp_path: Path) -> None:
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in" / "deep" / "g.csv").write_text(
+        "rank,what,time,bytes,to,after\n0,send,,1KB,1,\n1,receive,,,,0\n"
+    )
+    data = {
+        "name": "g",
+        "run": {"duration": "1ms"},
+        "topology": {"kind": "star", "hosts": 2},
+        "traffic": [{"kind": "job", "steps": [{"compute": "1us"}, {"graph": "deep/g.csv"}]}],
+    }
+    (tmp_path / "in" / "s.yaml").write_text(yaml.safe_dump(data))
+    result = tailback.run(tmp_path / "in" / "s.yaml", out=tmp_path / "out")
+    copy = tmp_path / "out" / "inputs" / "g.csv"
+    assert copy.read_bytes() == (tmp_path / "in" / "deep" / "g.csv").read_bytes()
+    steps = json.loads((tmp_path / "out" / "plan.json").read_text())["jobs"][0]["steps"]
+    named = {"file": "inputs/g.csv", "operations": 2, "computed_ps": 0}
+    assert steps == [{"compute": 1_000_000}, {"graph": named}]
+    again = tailback.run(tmp_path / "out" / "scenario.yaml", out=tmp_path / "again")
+    assert again.summary == result.summary
+    loaded = tailback.Result.load(tmp_path / "out")
+    assert loaded.summary == result.summary
+    whole = with_graphs(dict(loaded.plan), loaded.setup.long_files)
+    assert list(whole["jobs"][0]["steps"][1]["graph"]) == [
+        [0, {"send": {"to": 1, "bytes": 1000, "channel": 0}}, []],
+        [1, "receive", [0]],
+    ]
+    copy.unlink()
+    with pytest.raises(ScenarioError, match=r"inputs/g\.csv: found none, expected a graph of the plan"):
+        with_graphs(dict(loaded.plan), loaded.setup.long_files)
+
+
+def test_a_graph_that_is_changed_after_it_was_read_is_not_copied(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text("rank,what\n0,barrier\n")
+    data = {
+        "name": "g",
+        "run": {"duration": "1ms"},
+        "topology": {"kind": "star", "hosts": 2},
+        "traffic": [{"kind": "job", "steps": [{"graph": "g.csv"}]}],
+    }
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(data))
+
+    def change(_: object) -> None:
+        (tmp_path / "g.csv").write_text("rank,what\n1,barrier\n0,barrier\n")
+
+    with pytest.raises(OSError, match="it was changed during the run"):
+        tailback.run(tmp_path / "s.yaml", out=tmp_path / "out", progress=change)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_row_may_wait_for_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as a row has room for; a longer one is named."""
+    monkeypatch.setattr(graph_tables, "_BLOCK_BYTES", 1000)
+    rows = [
+        "0,barrier,",
+        *["1,barrier,0"] * 2000,
+        f"2,barrier,{' '.join(map(str, range(2001)))}",
+        "3,barrier,2001",
+    ]
+    content = "\n".join(["rank,what,after", *rows]).encode()
+    made, _ = graph_tables.from_table("g.csv", lambda: BytesIO(content), 4)
+    found = made.made()
+    assert (len(found), found[2001][2], found[2002]) == (2003, list(range(2001)), [3, "barrier", [2001]])
+    monkeypatch.setattr(graph_tables, "_ROW_BYTES", 5000)
+    with pytest.raises(ListError, match=r"^g\.csv:2003: found a row of more than 5KB, expected a "):
+        graph_tables.from_table("g.csv", lambda: BytesIO(content), 4)

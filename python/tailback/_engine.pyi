@@ -21,13 +21,10 @@ def read_flow_list(data: bytes, is_host: Sequence[bool], zones: Sequence[Sequenc
 def rows_as_json(packed: bytes, between: str) -> str:
     """Rows as JSON has them, with a text between two."""
 
-def circle(columns: tuple[bytes, ...], ranks: int) -> list[int] | None:
+def circle(columns: tuple[bytes, ...]) -> list[int] | None:
     """Places of operations that wait for each other in a circle, of columns as
     `tailback.workload.operations.Columns`; None: there are none.
     """
-
-def operations_as_json(columns: tuple[bytes, ...]) -> str:
-    """Operations as a plan in JSON has them."""
 
 class ControllerError(Exception):
     """A controller in Python failed: one line, and the exception behind it as the cause."""

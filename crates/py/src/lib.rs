@@ -131,7 +131,7 @@ impl Simulation {
         graphs: Vec<operations::Columns>,
     ) -> PyResult<Self> {
         let messages = rows::messages(messages.as_deref().unwrap_or_default())?;
-        let graphs = graphs.iter().map(operations::of).collect::<PyResult<Vec<_>>>()?;
+        let graphs = graphs.into_iter().map(operations::of).collect::<PyResult<Vec<_>>>()?;
         let failure = (!controllers.is_empty()).then(controllers::Failure::default);
         let controls: Vec<_> = controllers
             .into_iter()
@@ -326,7 +326,6 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rows::read_flow_list, module)?)?;
     module.add_function(wrap_pyfunction!(rows::rows_as_json, module)?)?;
     module.add_function(wrap_pyfunction!(operations::circle, module)?)?;
-    module.add_function(wrap_pyfunction!(operations::operations_as_json, module)?)?;
     module.add_class::<analysis::Analysis>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<live::Live>()?;

@@ -35,7 +35,7 @@ pub use host_control::*;
 pub use host_path::*;
 pub use jobs::*;
 pub use nic::*;
-pub use operations::{OperationPlan, Operations};
+pub use operations::{Column, OperationPlan, Operations};
 pub use qdisc::*;
 pub use run::*;
 pub use traffic::*;

@@ -301,10 +301,10 @@ impl LateRecord {
         (self.end_ps - self.start_ps).saturating_sub(self.ideal_ps + self.behind_ps)
     }
 
-    /// Enters it into the list of messages with the largest excess, the worst first.
+    /// Enters it into the list of messages with the largest excess, the worst first, and of two alike the later one.
     pub(crate) fn keep(self, worst: &mut Vec<LateRecord>) {
         if self.excess() > 0 {
-            let at = worst.partition_point(|one| one.excess() >= self.excess());
+            let at = worst.partition_point(|one| one.excess() > self.excess());
             worst.insert(at, self);
             worst.truncate(MOST_NAMED);
         }

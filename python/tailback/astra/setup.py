@@ -10,11 +10,12 @@ from typing import Any
 from tailback import text
 from tailback.astra.documents import not_honoured
 from tailback.astra.inputs import LOGICAL, SETTINGS, SYSTEM, TRACES, AstraInputs, load_inputs, options_of
+from tailback.files import Copied
 from tailback.hpcc.inputs import CONFIG
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
-from tailback.recorded.setup import PACKET_OVERHEAD_BYTES, RETH_BYTES, Parts, Shown, link_changes
+from tailback.recorded.setup import PACKET_OVERHEAD_BYTES, RETH_BYTES, Shown, link_changes
 
 WORK_PRIORITY = 3
 """What that backend sends messages in."""
@@ -70,7 +71,7 @@ class AstraSetup(HpccSetup):
         return self.astra.files
 
     @property
-    def long_files(self) -> Mapping[str, Parts]:
+    def long_files(self) -> Mapping[str, Copied]:
         """The traces."""
         return {f"{TRACES}.{rank}.et": trace for rank, trace in enumerate(self.astra.traces)}
 

@@ -50,6 +50,7 @@ from tailback.recorded.bins import Bins
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import DROP
 from tailback.text import count, natural, share
+from tailback.workload.graphs import with_graphs
 
 SHORT_HOPS = 200_000_000
 """Packet-hops of all trials together that are tried unasked: some ten seconds on two cores."""
@@ -188,7 +189,7 @@ def tried(result: Recorded, verdict: Verdict, progress: Callable[[int, int], Non
     """
     if verdict.key[0] == DEADLOCK or verdict.none in (NOTHING, INSIDE):
         return verdict
-    plan = dict(result.plan)
+    plan = with_graphs(dict(result.plan), result.setup.long_files)
     observed = _observed(verdict)
     choices = _choices(plan, verdict, observed)
     base = Delivered.of(result.bins)

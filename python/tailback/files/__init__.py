@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from tailback.units import format_size
 
@@ -55,7 +56,7 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 class Copied:
-    """A regular file that is copied later, in parts, as it was."""
+    """A regular file that is read and copied in parts, as it was."""
 
     def __init__(self, path: Path, most: int) -> None:
         """Of at most `most` bytes.
@@ -68,18 +69,29 @@ class Copied:
         with open(path, "rb", opener=_open):
             pass
         self.path = path
-        self._known = status.st_size, status.st_mtime_ns
+        self.size = status.st_size
+        self._changed_ns = status.st_mtime_ns
+
+    def open(self) -> BinaryIO:
+        """It, to be read.
+
+        Raises:
+            OSError: it is not what it was.
+        """
+        file = open(self.path, "rb", opener=_open)  # noqa: SIM115  whoever gets it closes it
+        status = os.fstat(file.fileno())
+        if (self.size, self._changed_ns) == (status.st_size, status.st_mtime_ns):
+            return file
+        file.close()
+        raise OSError(errno.ESTALE, "it was changed during the run", str(self.path))
 
     def __call__(self) -> Iterator[bytes]:
         """What it holds.
 
         Raises:
-            OSError: it is not what it was.
+            OSError: as `open`.
         """
-        with open(self.path, "rb", opener=_open) as file:
-            status = os.fstat(file.fileno())
-            if self._known != (status.st_size, status.st_mtime_ns):
-                raise OSError(errno.ESTALE, "it was changed during the run", str(self.path))
+        with self.open() as file:
             while part := file.read(_PART):
                 yield part
 

@@ -11,24 +11,9 @@ from tailback.files import read_file
 from tailback.limits import RESULT_BYTES
 from tailback.rows import Rows
 
-_ASIDE = "\0"
-"""What stands for them meanwhile, with a number: no text of a plan has it."""
-
 
 def _one_line(value: Any) -> str:
-    """In one line. A graph of very many operations says itself what it is as JSON, and that is put in."""
-    own: list[str] = []
-
-    def aside(of: Any) -> Any:
-        if not hasattr(of, "columns"):
-            return list(of)
-        own.append(of.as_json())
-        return f"{_ASIDE}{len(own) - 1}"
-
-    text = json.JSONEncoder(sort_keys=True, allow_nan=False, default=aside).encode(value)
-    for number, json_text in enumerate(own):
-        text = text.replace(json.dumps(f"{_ASIDE}{number}"), json_text, 1)
-    return text
+    return json.JSONEncoder(sort_keys=True, allow_nan=False, default=list).encode(value)
 
 
 def in_lines(value: Any, levels: int = 3) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -82,8 +83,45 @@ class _LimitError(ValueError):
     """More than there may be."""
 
 
+def parquet_groups(
+    opened: Callable[[], BinaryIO], most_rows: int, most_values: int, most_bytes: int
+) -> Iterator[pa.Table]:
+    """The same of a long file, a row group at a time; `most_bytes` are those of one.
+
+    Raises:
+        ValueError: as `read_parquet`.
+    """
+    with opened() as about, opened() as file:
+        try:
+            schema, texts = _looked_at(pq.ParquetFile(about), most_rows, most_values, most_bytes, max)
+            reader = pq.ParquetFile(file, read_dictionary=texts)
+            for number in range(reader.num_row_groups):
+                table = reader.read_row_group(number, use_threads=False)
+                _limit("bytes of texts", sum(_letters(column) for column in table.columns), most_bytes)
+                yield table.cast(schema)
+        except (_LimitError, MemoryError):
+            raise
+        except Exception as error:
+            raise ValueError(one_line(" ".join(str(error).split()))[:_LONGEST]) from None
+
+
 def _read(content: bytes, most_rows: int, most_values: int, most_bytes: int) -> pa.Table:
     file = pq.ParquetFile(pa.BufferReader(content))
+    schema, texts = _looked_at(file, most_rows, most_values, most_bytes, sum)
+    # Not read_table, which starts threads: where there is no memory for them, it waits for ever.
+    table = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts).read(use_threads=False)
+    _limit("bytes of texts", sum(_letters(column) for column in table.columns), most_bytes)
+    return table.cast(schema)
+
+
+def _looked_at(
+    file: pq.ParquetFile,
+    most_rows: int,
+    most_values: int,
+    most_bytes: int,
+    together: Callable[[list[int]], int],
+) -> tuple[pa.Schema, list[str]]:
+    """The columns of a file, and those of texts, before anything is read."""
     about = file.metadata
     schema = file.schema_arrow
     if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
@@ -93,13 +131,9 @@ def _read(content: bytes, most_rows: int, most_values: int, most_bytes: int) -> 
     rows = max(about.num_rows, sum(abs(group.num_rows) for group in groups))
     _limit("rows", rows, most_rows)
     _limit("values", rows * about.num_columns, most_values)
-    _limit("bytes unpacked", sum(abs(group.total_byte_size) for group in groups), most_bytes)
+    _limit("bytes unpacked", together([0, *(abs(group.total_byte_size) for group in groups)]), most_bytes)
     # A text that is there once may be meant a million times: as a dictionary it stays there once.
-    texts = [field.name for field in schema if _is_text(field.type)]
-    # Not read_table, which starts threads: where there is no memory for them, it waits for ever.
-    table = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts).read(use_threads=False)
-    _limit("bytes of texts", sum(_letters(column) for column in table.columns), most_bytes)
-    return table.cast(schema)
+    return schema, [field.name for field in schema if _is_text(field.type)]
 
 
 def _limit(what: str, found: int, most: int) -> None:

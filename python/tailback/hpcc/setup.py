@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tailback import text
+from tailback.files import Copied
 from tailback.hpcc.flows import PORT
 from tailback.hpcc.inputs import CONFIG, HpccInputs, load_inputs
 from tailback.hpcc.plan import TELEMETRY_BYTES, header_bytes, make_plan, span_ps
-from tailback.recorded.setup import Parts, Shown
+from tailback.recorded.setup import Shown
 from tailback.scenario.network import Network, Wire
 
 FILES = (CONFIG, "topology.txt", "flow.txt")
@@ -103,7 +104,7 @@ class HpccSetup:
         return self.inputs.files
 
     @property
-    def long_files(self) -> Mapping[str, Parts]:
+    def long_files(self) -> Mapping[str, Copied]:
         """None."""
         return {}
 

@@ -138,9 +138,10 @@ def iteration_time(result: Recorded, item: str | None = None) -> float:
 
 def _computed(step: dict[str, Any]) -> int:
     graph = step.get("graph", ())
-    of_graph = getattr(graph, "computed_ps", None)
-    if of_graph is not None:  # and not as it stands in the folder of a run
-        return int(of_graph())
+    if isinstance(graph, dict):  # as it stands in the folder of a run
+        return int(graph["computed_ps"])
+    if hasattr(graph, "computed_ps"):
+        return int(graph.computed_ps())
     of_rank: dict[int, int] = {}
     for rank, what, _ in graph:
         if isinstance(what, dict):

@@ -266,7 +266,28 @@ class _SetupInMemory(ScenarioSetup):
     """Of a scenario at hand. Its texts take longer than a short run, and not everybody asks for them."""
 
     def __init__(self, scenario: Scenario, plan: dict[str, Any]) -> None:
-        self.__dict__.update(_checked=scenario, plan=plan, inputs=_inputs(scenario))
+        names = input_names(scenario)
+        self.__dict__.update(
+            _checked=scenario,
+            plan=plan,
+            inputs={names[name]: data for name, data in scenario.inputs.items()},
+            long_inputs={names[name]: file for name, file in scenario.long_inputs.items()},
+        )
+
+    @property
+    def _plan_of_files(self) -> dict[str, Any]:
+        """With the files of graphs in their place."""
+        names = input_names(self._checked)
+
+        def step(of: dict[str, Any]) -> dict[str, Any]:
+            graph: Any = of.get("graph")
+            if not hasattr(graph, "file"):
+                return of
+            about = {"operations": len(graph), "computed_ps": graph.computed_ps()}
+            return {"graph": {"file": names[graph.file], **about}}
+
+        jobs = [{**job, "steps": [step(one) for one in job["steps"]]} for job in self.plan.get("jobs", ())]
+        return {**self.plan, **({"jobs": jobs} if jobs else {})}
 
     @cached_property
     def _shown(self) -> tuple[str, str]:
@@ -294,8 +315,3 @@ def _assumed(scenario: Scenario, shown: str) -> list[dict[str, str]]:
     if not scenario.network.hosts:
         unused = ("record.qps", "qos", "failures", "memory_load")
     return [one for one in assumptions(shown) if not one["setting"].startswith(unused)]
-
-
-def _inputs(scenario: Scenario) -> dict[str, bytes]:
-    """The files that a scenario names, by their names in the folder."""
-    return {new: scenario.inputs[old] for old, new in input_names(scenario).items()}

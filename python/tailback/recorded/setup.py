@@ -5,16 +5,16 @@ Results, summary and report ask only what `Setup` answers, so they are the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from tailback import drawing
-from tailback.files import read_file
+from tailback.files import Copied, read_file
 from tailback.files.json import in_lines, read_json
-from tailback.limits import FLOWS_BYTES, RESOLVED_BYTES
+from tailback.limits import GRAPH_BYTES, RESOLVED_BYTES
 from tailback.scenario.document import from_yaml
 from tailback.scenario.network import Network
 from tailback.scenario.show import INPUTS
@@ -29,9 +29,6 @@ ROCE, TCP = "roce", "tcp"
 """What the column `protocol` of the flows says."""
 TRIMMED = "trimmed: its headers went on"
 """The reason of a drop of nothing but the payload."""
-
-Parts: TypeAlias = Callable[[], Iterator[bytes]]
-"""Gives what a file holds, in parts."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ class Setup(Protocol):
         """The files that repeat the run, by name."""
 
     @property
-    def long_files(self) -> Mapping[str, Parts]:
+    def long_files(self) -> Mapping[str, Copied]:
         """More of them, that may be too long to be in memory."""
 
     def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
@@ -114,6 +111,8 @@ class ScenarioSetup:
     assumptions: list[dict[str, str]] = field(default_factory=list)
     inputs: dict[str, bytes] = field(default_factory=dict)
     """Files that the scenario names, by their names in the folder."""
+    long_inputs: Mapping[str, Copied] = field(default_factory=dict)
+    """More of them, that may be too long to be in memory."""
 
     @property
     def about(self) -> str:
@@ -179,13 +178,18 @@ class ScenarioSetup:
     @property
     def files(self) -> dict[str, bytes]:
         """The scenario and the files that it names, which repeat the run, and the plan."""
-        plan = in_lines(self.plan)
+        plan = in_lines(self._plan_of_files)
         return {"scenario.yaml": self.scenario_yaml.encode(), "plan.json": plan.encode(), **self.inputs}
 
     @property
-    def long_files(self) -> Mapping[str, Parts]:
-        """None."""
-        return {}
+    def long_files(self) -> Mapping[str, Copied]:
+        """Of those that the scenario names."""
+        return self.long_inputs
+
+    @property
+    def _plan_of_files(self) -> dict[str, Any]:
+        """The plan as a file has it."""
+        return self.plan
 
     @cached_property
     def _nic_of(self) -> dict[str, Mapping[str, Any]]:
@@ -208,8 +212,8 @@ class ScenarioSetup:
             read_file(folder / "scenario.yaml", RESOLVED_BYTES).decode("utf-8"),
             read_json(folder / "plan.json"),
             summary["assumptions"],
-            {
-                str(file.relative_to(folder)): read_file(file, FLOWS_BYTES)
+            long_inputs={
+                str(file.relative_to(folder)): Copied(file, GRAPH_BYTES)
                 for file in sorted((folder / INPUTS).glob("*"))
             },
         )

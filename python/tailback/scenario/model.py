@@ -7,14 +7,16 @@ outside.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from tailback.controller import Checked, Factory
-from tailback.files import FileRefusedError, read_file
+from tailback.files import Copied, FileRefusedError, read_file
 from tailback.scenario import declared
 from tailback.scenario.bridge import Bridge
 from tailback.scenario.classes import (
@@ -198,6 +200,20 @@ Presets = Annotated[
 ]
 
 
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Around reading a file that a scenario names: what is wrong with it is a ScenarioError."""
+    try:
+        yield
+    except FileRefusedError as error:
+        text = f'found "{plain(name)}", {error.found}, expected {error.expected}'
+        raise ScenarioError([Problem("", (), text)]) from None
+    except (OSError, ValueError) as error:
+        what = (getattr(error, "strerror", None) or "a name that no file can have").lower()
+        text = f'found "{plain(name)}", {what}, expected a file that can be read'
+        raise ScenarioError([Problem("", (), text)]) from None
+
+
 class Scenario(Part):
     """A network, what it carries, and what is recorded. Sizes, times and rates carry their units."""
 
@@ -260,6 +276,7 @@ class Scenario(Part):
     _filled: dict[Path, str] = PrivateAttr(default_factory=dict)
     _folder: FilePath = PrivateAttr(default_factory=FilePath)
     _inputs: dict[str, bytes] = PrivateAttr(default_factory=dict)
+    _long_inputs: dict[str, Copied] = PrivateAttr(default_factory=dict)
     _network: Network | None = PrivateAttr(default=None)
     _messages: dict[int, Any] = PrivateAttr(default_factory=dict)
     _graphs: dict[tuple[str, int], Any] = PrivateAttr(default_factory=dict)
@@ -309,6 +326,11 @@ class Scenario(Part):
         return self._inputs
 
     @property
+    def long_inputs(self) -> dict[str, Copied]:
+        """More of them, which may be too long to be in memory."""
+        return self._long_inputs
+
+    @property
     def has_tcp(self) -> bool:
         """Whether any traffic is TCP."""
         return any(isinstance(item, TcpStreams) for item in self.traffic)
@@ -325,16 +347,20 @@ class Scenario(Part):
             ScenarioError: it cannot be read.
         """
         if name not in self._inputs or len(self._inputs[name]) > most:
-            try:
+            with _naming(name):
                 self._inputs[name] = read_file(self._folder / name, most)
-            except FileRefusedError as error:
-                text = f'found "{plain(name)}", {error.found}, expected {error.expected}'
-                raise ScenarioError([Problem("", (), text)]) from None
-            except (OSError, ValueError) as error:
-                what = (getattr(error, "strerror", None) or "a name that no file can have").lower()
-                text = f'found "{plain(name)}", {what}, expected a file that can be read'
-                raise ScenarioError([Problem("", (), text)]) from None
         return self._inputs[name]
+
+    def open(self, name: str, most: int) -> BinaryIO:
+        """The same, of a file that may be too long to be in memory.
+
+        Raises:
+            ScenarioError: it cannot be read, or was changed since.
+        """
+        with _naming(name):
+            if name not in self._long_inputs:
+                self._long_inputs[name] = Copied(self._folder / name, most)
+            return self._long_inputs[name].open()
 
     def __eq__(self, other: object) -> bool:
         """Whether the values are the same, wherever they came from."""

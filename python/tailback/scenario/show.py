@@ -95,7 +95,7 @@ def input_names(scenario: Scenario) -> dict[str, str]:
     """What the files that a scenario names are called in the folder of a result."""
     names: dict[str, str] = {}
     taken: set[str] = set()
-    for name in scenario.inputs:
+    for name in (*scenario.inputs, *scenario.long_inputs):
         copy = last = PurePath(name).name
         number = 1
         while copy.lower() in taken:  # some file systems do not tell them apart

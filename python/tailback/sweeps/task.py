@@ -7,12 +7,13 @@ import math
 import tempfile
 import time
 from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import library
 from tailback.executors import tell
-from tailback.files import FileRefusedError, read_file
+from tailback.files import Copied, FileRefusedError, read_file
 from tailback.files.storage import Storage, is_url
 from tailback.limits import SCENARIO_BYTES
 from tailback.running import run_checked
@@ -46,9 +47,11 @@ def digest_of(scenario: Scenario) -> str:
     digest = hashlib.sha256(build().encode())
     settings = scenario.model_copy(update={"run": scenario.run.model_copy(update={"seed": 0})})
     digest.update(settings.model_dump_json(by_alias=True).encode())
-    for name, data in sorted(scenario.inputs.items()):
-        digest.update(f"{name}\0{len(data)}\0".encode())
-        digest.update(data)
+    files: dict[str, bytes | Copied] = {**scenario.inputs, **scenario.long_inputs}
+    for name, held in sorted(files.items(), key=itemgetter(0)):
+        digest.update(f"{name}\0{held.size if isinstance(held, Copied) else len(held)}\0".encode())
+        for part in held() if isinstance(held, Copied) else (held,):
+            digest.update(part)
     return digest.hexdigest()[:24]
 
 
@@ -132,7 +135,8 @@ def _checked(task: Task) -> Scenario:
     scenario = load(task.scenario, sets=task.sets, seed=task.seed)
     if digest_of(scenario) != task.digest:
         raise Changed("the scenario, or tailback itself, has changed since the sweep began")
-    if not (scenario.inputs or scenario.own_controllers):  # they may be large, and may keep something
+    # They may be large, and may keep something.
+    if not (scenario.inputs or scenario.long_inputs or scenario.own_controllers):
         if len(_read) >= _KEPT:
             _read.clear()
         _read[task.digest] = (content, scenario)

@@ -50,7 +50,7 @@ def graph_of(scenario: Scenario, file: str, ranks: int) -> Operations:
     """
     known: dict[tuple[str, int], Operations] = scenario._graphs
     if (file, ranks) not in known:
-        known[file, ranks] = read_graph(file, ranks, scenario.read)
+        known[file, ranks] = read_graph(file, ranks, scenario.open)
     return known[file, ranks]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tailback.limits import GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
 from tailback.scenario.errors import found
 from tailback.units import DURATION, SIZE
-from tailback.workload.operations import BARRIER, COMPUTE, SEND, Making, Read, lines_of, refuse
+from tailback.workload.operations import BARRIER, COMPUTE, SEND, Making, Opened, Read, lines_of, refuse
 
 _LATEST = DURATION.parse("36000s")
 _FLOW = re.compile(r"(\d{1,15})->(\d{1,15})((?:\s+[a-z_]+\s+\d{1,15})*)")
@@ -24,7 +24,7 @@ class _Flow(NamedTuple):
     keys: dict[str, int]
 
 
-def from_connections(name: str, content: bytes, ranks: int) -> Read:
+def from_connections(name: str, opened: Opened, ranks: int) -> Read:
     """The operations of a file for `ranks` ranks, and what each is called there.
 
     A start is in ps, as the simulator's times are. A flow is done, for what its triggers start, when it is in
@@ -33,7 +33,7 @@ def from_connections(name: str, content: bytes, ranks: int) -> Read:
     flows: list[_Flow] = []
     count_of: dict[int, int] = {}
     declared: dict[str, tuple[int, int]] = {}
-    for number, raw in enumerate(lines_of(content), 1):
+    for number, raw in enumerate(lines_of(opened), 1):
         line = raw.split("#")[0].strip()
         if words := re.fullmatch(r"Nodes\s+(\d{1,15})", line):
             if int(words[1]) != ranks:

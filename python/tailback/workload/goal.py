@@ -13,7 +13,7 @@ from tailback.limits import GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
 from tailback.scenario.errors import found
 from tailback.units import SIZE
 from tailback.workload.lists import ListError
-from tailback.workload.operations import COMPUTE, RECEIVE, SEND, Making, Read, lines_of, refuse
+from tailback.workload.operations import COMPUTE, RECEIVE, SEND, Making, Opened, Read, lines_of, refuse
 
 Places: TypeAlias = "array[int]"
 _RANK = re.compile(r"rank\s+(\d{1,15})\s*\{")
@@ -24,7 +24,7 @@ _OPERATION = re.compile(
 _REQUIRES = re.compile(r"(\w+)\s+requires\s+(\w+)")
 
 
-def from_goal(name: str, content: bytes, ranks: int) -> Read:
+def from_goal(name: str, opened: Opened, ranks: int) -> Read:
     """The operations of a schedule, and what each is called there.
 
     The n-th send of a rank to another with a tag is received by the n-th recv there; calc is in ns.
@@ -34,7 +34,7 @@ def from_goal(name: str, content: bytes, ranks: int) -> Read:
     waiting: dict[tuple[int, int, int], tuple[Places, Places]] = defaultdict(lambda: (array("I"), array("I")))
     rank: int | None = None
     last = 1
-    for number, raw in enumerate(lines_of(content), 1):
+    for number, raw in enumerate(lines_of(opened), 1):
         line = raw.split("//")[0].split("#")[0].strip()
         if not line:
             continue

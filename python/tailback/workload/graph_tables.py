@@ -11,10 +11,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tailback.limits import GRAPH_BYTES, GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
-from tailback.scenario.errors import found, one_line
-from tailback.units import DURATION, SIZE, UnitError
+from tailback.scenario.errors import ScenarioError, found, one_line
+from tailback.units import DURATION, SIZE, UnitError, format_size
 from tailback.workload.lists import ListError
-from tailback.workload.operations import BARRIER, COMPUTE, KINDS, RECEIVE, REDUCE, SEND, Making, Read, refuse
+from tailback.workload.operations import (
+    BARRIER,
+    COMPUTE,
+    KINDS,
+    RECEIVE,
+    REDUCE,
+    SEND,
+    Making,
+    Opened,
+    Read,
+    refuse,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +37,8 @@ _LONGEST = DURATION.parse("36000s")
 _MOST_CHANNELS = 64
 _BLOCK_BYTES = 1 << 22
 """Of a CSV that is in memory as rows at a time."""
+_ROW_BYTES = 1 << 28
+"""The longest row: it waits for some 30 million operations."""
 _BLOCK_ROWS = 1 << 16
 """The same of Parquet."""
 _NOT_WANTED = {
@@ -37,15 +50,15 @@ _NOT_WANTED = {
 }
 
 
-def from_table(name: str, content: bytes, ranks: int) -> Read:
+def from_table(name: str, opened: Opened, ranks: int) -> Read:
     """The operations of a file for `ranks` ranks, and what each is called there.
 
     Rows are there a block at a time: once for their names, and once more for all else.
     """
-    place, count = _labels(name, content)
+    place, count = _labels(name, opened)
     made = Making()
     check = _Row(name, ranks, made)
-    for line, row in enumerate(_rows(name, content), 2):
+    for line, row in enumerate(_rows(name, opened), 2):
         check.add(line, row)
         for label in row[-1].split():
             after = place.get(label) if place is not None else _numbered(label, count)
@@ -60,11 +73,11 @@ def from_table(name: str, content: bytes, ranks: int) -> Read:
     return made, called
 
 
-def _labels(name: str, content: bytes) -> tuple[dict[str, int] | None, int]:
+def _labels(name: str, opened: Opened) -> tuple[dict[str, int] | None, int]:
     """What rows are called, by name; none: their numbers. And how many there are."""
     place: dict[str, int] = {}
     count, named = 0, False
-    for block in _blocks(name, content):
+    for block in _blocks(name, opened):
         named = "operation" in block.schema.names
         if named:
             for number, text in enumerate(_texts(name, block, "operation"), count):
@@ -82,9 +95,9 @@ def _numbered(label: str, count: int) -> int | None:
     return number if number < count else None
 
 
-def _rows(name: str, content: bytes) -> Iterator[tuple[str, ...]]:
+def _rows(name: str, opened: Opened) -> Iterator[tuple[str, ...]]:
     """The texts of each row, by `COLUMNS`."""
-    for block in _blocks(name, content):
+    for block in _blocks(name, opened):
         yield from zip(*(_texts(name, block, column) for column in COLUMNS), strict=False)
 
 
@@ -98,13 +111,13 @@ def _texts(name: str, block: pa.RecordBatch, column: str) -> Iterable[str]:
     return ["" if value is None else str(value).strip() for value in values]
 
 
-def _blocks(name: str, content: bytes) -> Iterator[pa.RecordBatch]:
+def _blocks(name: str, opened: Opened) -> Iterator[pa.RecordBatch]:
     """Its rows, some at a time."""
     import pyarrow as pa
 
     try:
-        yield from _read(name, content)
-    except ListError:
+        yield from _read(name, opened)
+    except (ListError, ScenarioError):
         raise
     except (pa.ArrowException, ValueError, OSError) as error:
         raise _unreadable(name, error) from None
@@ -116,22 +129,39 @@ def _unreadable(name: str, error: Exception) -> ListError:
     return ListError(f"{name}: not readable: {one_line(' '.join(str(error).split()))[:200]}")
 
 
-def _read(name: str, content: bytes) -> Iterator[pa.RecordBatch]:
+def _read(name: str, opened: Opened) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.csv as csv
 
-    from tailback.files.parquet import read_parquet
+    from tailback.files.parquet import parquet_groups
 
     if name.endswith(".parquet"):
-        table = read_parquet(content, GRAPH_OPERATIONS, GRAPH_OPERATIONS * len(COLUMNS), GRAPH_BYTES)
-        _check_columns(name, table.column_names)
-        yield from table.to_batches(_BLOCK_ROWS)
+        for table in parquet_groups(opened, GRAPH_OPERATIONS, GRAPH_OPERATIONS * len(COLUMNS), GRAPH_BYTES):
+            _check_columns(name, table.column_names)
+            yield from table.to_batches(_BLOCK_ROWS)
     else:
         texts = csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.string()))
-        options = csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
-        reader = csv.open_csv(pa.BufferReader(content), options, convert_options=texts)
-        _check_columns(name, reader.schema.names)
-        yield from reader
+        options = csv.ReadOptions(use_threads=False, block_size=_block_bytes(name, opened))
+        with opened() as file:
+            reader = csv.open_csv(file, options, convert_options=texts)
+            _check_columns(name, reader.schema.names)
+            yield from reader
+
+
+def _block_bytes(name: str, opened: Opened) -> int:
+    """Room for the longest row: one may wait for very many others."""
+    longest = begun = lines = 0
+    with opened() as file:
+        while part := file.read(_BLOCK_BYTES):
+            begun += part.find(b"\n") + 1 or len(part)
+            longest = max(longest, begun)
+            if longest > _ROW_BYTES:
+                found = f"found a row of more than {format_size(_ROW_BYTES)}"
+                refuse(name, lines + 1, f"{found}, expected a shorter one")
+            if b"\n" in part:
+                lines += part.count(b"\n")
+                begun = len(part) - part.rfind(b"\n") - 1
+    return max(_BLOCK_BYTES, 2 * longest)
 
 
 def _check_columns(name: str, columns: list[str]) -> None:

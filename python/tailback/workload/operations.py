@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from io import BytesIO, TextIOWrapper
-from typing import Any, NamedTuple, NoReturn, TypeAlias, overload
+from io import TextIOWrapper
+from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeAlias, overload
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tailback.workload.lists import ListError
 
 KINDS = ("compute", "reduce", "send", "receive", "barrier")
 COMPUTE, REDUCE, SEND, RECEIVE, BARRIER = range(len(KINDS))
+_AT_ONCE = 1 << 20
 
 
 class Columns(NamedTuple):
@@ -34,9 +35,10 @@ class Columns(NamedTuple):
 class Operations(Sequence[list[Any]]):
     """A list of `[rank, what, after]` to its readers; 25 bytes each, and 4 for each one it waits for."""
 
-    def __init__(self, columns: Columns) -> None:
-        """From columns that fit each other."""
+    def __init__(self, columns: Columns, file: str = "") -> None:
+        """From columns that fit each other. `file`: which they were read from."""
         self.columns = columns
+        self.file = file
         self._views = {name: memoryview(column) for name, column in columns._asdict().items()}
         for name, view in self._views.items():
             self._views[name] = view.cast("B" if name == "kind" else "Q" if name == "value" else "I")
@@ -45,12 +47,6 @@ class Operations(Sequence[list[Any]]):
         """One of the columns; read only."""
         numbers: Ints = np.asarray(self._views[name])
         return numbers
-
-    def as_json(self) -> str:
-        """All of them."""
-        from tailback._engine import operations_as_json
-
-        return operations_as_json(self.columns)
 
     def computed_ps(self) -> int:
         """How long the rank computes that computes longest."""
@@ -100,7 +96,7 @@ class Operations(Sequence[list[Any]]):
 
     def __reduce__(self) -> Any:
         """How they are copied, and sent to another process."""
-        return Operations, (self.columns,)
+        return Operations, (self.columns, self.file)
 
 
 class Making:
@@ -134,24 +130,34 @@ class Making:
         """Who waits, and for whom, in the order in which that was said."""
         return np.asarray(self._waiting), np.asarray(self._awaited)
 
-    def made(self) -> Operations:
-        """All of them. What one waits for is in the order in which that was said."""
+    def made(self, file: str = "") -> Operations:
+        """All of them, once. What one waits for is in the order in which that was said."""
+        count, own = len(self), dict[str, bytes]()
+        for name in ("rank", "kind", "value", "to", "channel"):
+            own[name] = getattr(self, name).tobytes()
+            setattr(self, name, None)  # of very many operations no column is there twice for long
         waiting, awaited = self.waits()
         if np.any(waiting[1:] < waiting[:-1]):
             order = np.argsort(waiting, kind="stable")
             waiting, awaited = waiting[order], awaited[order]
-        ends = np.searchsorted(waiting, np.arange(len(self), dtype=np.uint32), side="right").astype(np.uint32)
-        own = (self.rank, self.kind, self.value, self.to, self.channel)
-        return Operations(Columns(*(column.tobytes() for column in (*own, ends, awaited))))
+        ends = np.empty(count, dtype=np.uint32)
+        for first in range(0, count, _AT_ONCE):
+            places = np.arange(first, min(first + _AT_ONCE, count), dtype=np.uint32)
+            ends[first : first + _AT_ONCE] = np.searchsorted(waiting, places, side="right")
+        return Operations(Columns(**own, ends=ends.tobytes(), after=awaited.tobytes()), file)
 
 
+Opened: TypeAlias = Callable[[], BinaryIO]
+"""Opens a file, from its beginning."""
 Read: TypeAlias = tuple[Making, Callable[[int], str]]
 """What was read of a file, and what an operation is called there."""
 
 
-def lines_of(content: bytes) -> Iterator[str]:
+def lines_of(opened: Opened) -> Iterator[str]:
     """The lines of a text, one at a time; what is no UTF-8 is replaced."""
-    return (line.rstrip("\n") for line in TextIOWrapper(BytesIO(content), "utf-8", "replace"))
+    with TextIOWrapper(opened(), "utf-8", "replace") as lines:
+        for line in lines:
+            yield line.rstrip("\n")
 
 
 def refuse(name: str, line: int, text: str) -> NoReturn:

@@ -9,15 +9,19 @@ pub(crate) struct Operation {
     pub what: What,
 }
 
+/// What waits for what, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// Those that wait for `i` are `next[first[i]..first[i + 1]]`.
+    first: Vec<u32>,
+    next: Vec<u32>,
+}
+
 /// Operations by number, each with those that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     pub operations: Vec<Operation>,
-    /// By operation: how many others it waits for.
-    pub waits: Vec<u32>,
-    /// Those that wait for operation `i` are `next[first[i]..first[i + 1]]`.
-    first: Vec<u32>,
-    next: Vec<u32>,
+    pub waiting: Waiting,
     /// Those of rank `r` are `of_rank[first_of[r]..first_of[r + 1]]`.
     first_of: Vec<u32>,
     of_rank: Vec<u32>,
@@ -34,7 +38,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Adds an operation that waits for others. Its number.
+    /// Adds an operation that waits for others, which were added before. Its number.
     pub fn add(&mut self, rank: u32, what: What, after: &[u32]) -> u32 {
         let number = self.operations.len() as u32;
         self.operations.push(Operation { rank, what });
@@ -43,25 +47,14 @@ impl Builder {
     }
 
     /// A message that waits for others. Its number.
-    pub fn send(&mut self, from: u32, to: u32, bytes: u64, channel: u32, after: &[u32]) -> u32 {
+    pub fn send(&mut self, from: u32, to: u32, bytes: u64, channel: u16, after: &[u32]) -> u32 {
         self.add(from, What::Send { to, bytes, channel }, after)
     }
 
-    /// The graph of ranks 0 to `ranks` - 1. The numbers of the operations in one circle, if there is one.
-    ///
-    /// # Errors
-    /// Operations that wait for each other.
-    pub fn build(self, ranks: usize) -> Result<Graph, Vec<u32>> {
-        let Builder { operations, edges } = self;
-        let mut waits = vec![0; operations.len()];
-        edges.iter().for_each(|&(_, after)| waits[after as usize] += 1);
-        let (first, next) = grouped(operations.len(), edges.iter().copied());
-        let (first_of, of_rank) = grouped(ranks, operations.iter().map(|one| one.rank).zip(0..));
-        let graph = Graph { operations, waits, first, next, first_of, of_rank, places: Vec::new() };
-        match graph.circle() {
-            Some(circle) => Err(circle),
-            None => Ok(graph),
-        }
+    /// The graph of ranks 0 to `ranks` - 1.
+    pub fn build(self, ranks: usize) -> Graph {
+        let waiting = Waiting::new(self.operations.len(), self.edges.into_iter());
+        Graph::new(self.operations, waiting, ranks)
     }
 }
 
@@ -82,10 +75,15 @@ fn grouped(groups: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> (V
 }
 
 impl Graph {
+    /// Of ranks 0 to `ranks` - 1.
+    pub fn new(operations: Vec<Operation>, waiting: Waiting, ranks: usize) -> Graph {
+        let (first_of, of_rank) = grouped(ranks, operations.iter().map(|one| one.rank).zip(0..));
+        Graph { operations, waiting, first_of, of_rank, places: Vec::new() }
+    }
+
     /// Those that wait for an operation.
     pub fn after(&self, operation: u32) -> &[u32] {
-        let at = operation as usize;
-        &self.next[self.first[at] as usize..self.first[at + 1] as usize]
+        self.waiting.after(operation)
     }
 
     /// Those of a rank.
@@ -93,10 +91,31 @@ impl Graph {
         let at = rank as usize;
         &self.of_rank[self.first_of[at] as usize..self.first_of[at + 1] as usize]
     }
+}
+
+impl Waiting {
+    /// Of so many, with pairs of one and another that waits for it.
+    pub fn new(count: usize, edges: impl Iterator<Item = (u32, u32)> + Clone) -> Waiting {
+        let (first, next) = grouped(count, edges);
+        Waiting { first, next }
+    }
+
+    /// How many others each waits for.
+    pub fn waits(&self) -> Vec<u32> {
+        let mut waits = vec![0; self.first.len() - 1];
+        self.next.iter().for_each(|&one| waits[one as usize] += 1);
+        waits
+    }
+
+    /// Those that wait for one.
+    pub fn after(&self, one: u32) -> &[u32] {
+        let at = one as usize;
+        &self.next[self.first[at] as usize..self.first[at + 1] as usize]
+    }
 
     /// Operations that wait for each other in a circle, the one with the lowest number first.
-    fn circle(&self) -> Option<Vec<u32>> {
-        let mut waits = self.waits.clone();
+    pub fn circle(&self) -> Option<Vec<u32>> {
+        let mut waits = self.waits();
         let mut ready: Vec<u32> = (0..).zip(&waits).filter(|one| *one.1 == 0).map(|one| one.0).collect();
         let mut ended = 0;
         while let Some(one) = ready.pop() {
@@ -108,11 +127,11 @@ impl Graph {
                 }
             }
         }
-        if ended == self.operations.len() {
+        if ended == waits.len() {
             return None;
         }
         // Each that is left waits for one that is left: going back comes round.
-        let mut before = vec![u32::MAX; self.operations.len()];
+        let mut before = vec![u32::MAX; waits.len()];
         for one in (0..waits.len() as u32).filter(|&one| waits[one as usize] > 0) {
             for &next in self.after(one) {
                 before[next as usize] = before[next as usize].min(one);
@@ -140,28 +159,24 @@ impl Graph {
 mod tests {
     use super::*;
 
-    fn graph(edges: &[(u32, u32)], count: u32) -> Result<Graph, Vec<u32>> {
-        let mut builder = Builder::default();
-        for one in 0..count {
-            let after: Vec<u32> = edges.iter().filter(|edge| edge.1 == one).map(|edge| edge.0).collect();
-            builder.add(one % 2, What::Barrier, &after);
-        }
-        builder.build(2)
-    }
-
     #[test]
     fn each_knows_who_waits_for_it() {
-        let graph = graph(&[(0, 1), (0, 3), (1, 2), (3, 2)], 4).unwrap();
-        assert_eq!(graph.after(0), [1, 3]);
-        assert_eq!(graph.after(2), [0u32; 0]);
-        assert_eq!(graph.waits, [0, 1, 2, 1]);
+        let mut builder = Builder::default();
+        for (rank, after) in [(0, &[][..]), (1, &[0]), (0, &[]), (1, &[0, 2])] {
+            builder.add(rank, What::Barrier, after);
+        }
+        let graph = builder.build(2);
+        assert_eq!((graph.after(0), graph.after(1)), (&[1, 3][..], &[][..]));
+        assert_eq!(graph.waiting.waits(), [0, 1, 0, 2]);
         assert_eq!(graph.of_rank(1), [1, 3]);
+        assert_eq!(graph.waiting.circle(), None);
     }
 
     #[test]
     fn a_circle_is_named() {
-        assert_eq!(graph(&[(0, 1), (1, 2), (2, 3), (3, 1), (3, 4)], 5).unwrap_err(), [1, 2, 3]);
-        assert_eq!(graph(&[(0, 0)], 1).unwrap_err(), [0]);
-        assert!(graph(&[], 0).is_ok());
+        let circle = |edges: &[(u32, u32)], count| Waiting::new(count, edges.iter().copied()).circle();
+        assert_eq!(circle(&[(0, 1), (1, 2), (2, 3), (3, 1), (3, 4)], 5), Some(vec![1, 2, 3]));
+        assert_eq!(circle(&[(0, 0)], 1), Some(vec![0]));
+        assert_eq!(circle(&[], 0), None);
     }
 }

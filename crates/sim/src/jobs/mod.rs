@@ -216,7 +216,7 @@ impl Jobs {
                             bytes,
                             item: plan.item as u32,
                             code_point: plan.code_point,
-                            channel: (!own).then_some(channel),
+                            channel: (!own).then_some(channel.into()),
                         };
                         self.sent.insert(network.send(&message), place);
                         return;

@@ -3,7 +3,7 @@
 //! What is ready at the same instant begins in the order of numbers. So that nothing depends on how a graph was listed,
 //! operations are numbered by what they are and by what surrounds them, and not by their places in the list.
 
-use super::graph::{Builder, Graph};
+use super::graph::{Graph, Operation, Waiting};
 use crate::engine::mix;
 use crate::plan::{Operations, What};
 
@@ -13,45 +13,42 @@ use crate::plan::{Operations, What};
 /// One line.
 pub(super) fn graph(operations: &Operations, ranks: usize) -> Result<Graph, String> {
     (0..operations.len()).try_for_each(|number| check(operations, number, ranks))?;
-    let listed = built(operations, ranks).map_err(|circle| {
+    let listed = listed(operations);
+    if let Some(circle) = listed.circle() {
         let list: Vec<String> = circle.iter().take(20).map(u32::to_string).collect();
         let more = if circle.len() > list.len() { ", ..." } else { "" };
-        format!("operations {}{more} wait for each other in a circle", list.join(", "))
-    })?;
+        return Err(format!("operations {}{more} wait for each other in a circle", list.join(", ")));
+    }
     let places = places(listed, operations);
     let mut number_of = vec![0; places.len()];
     (0..).zip(&places).for_each(|(number, &place)| number_of[place as usize] = number);
-    let mut builder = Builder::default();
-    let mut after = Vec::new();
-    for &place in &places {
-        let (rank, what, before) = operations.get(place as usize).expect("it is one of them");
-        after.clear();
-        after.extend(before.iter().map(|&one| number_of[one as usize]));
-        after.sort_unstable();
-        builder.add(rank, what, &after);
-    }
+    let after = |(number, &place): (u32, &u32)| {
+        operations.after(place as usize).map(|one| number_of[one as usize]).zip(std::iter::repeat(number))
+    };
+    let waiting = Waiting::new(places.len(), (0..).zip(&places).flat_map(after));
     drop(number_of);
-    let mut graph = builder.build(ranks).expect("it has no circle");
+    let operation = |&place: &u32| {
+        let (rank, what) = operations.get(place as usize).expect("it is one of them");
+        Operation { rank, what }
+    };
+    let mut graph = Graph::new(places.iter().map(operation).collect(), waiting, ranks);
     graph.places = places;
     Ok(graph)
 }
 
 /// Places of operations that wait for each other in a circle, the first one first; none: there are none.
-pub fn circle(operations: &Operations, ranks: usize) -> Option<Vec<u32>> {
-    built(operations, ranks).err()
+pub fn circle(operations: &Operations) -> Option<Vec<u32>> {
+    listed(operations).circle()
 }
 
-/// As they are listed.
-fn built(operations: &Operations, ranks: usize) -> Result<Graph, Vec<u32>> {
-    let mut builder = Builder::default();
-    operations.iter().for_each(|(rank, what, after)| {
-        builder.add(rank, what, after);
-    });
-    builder.build(ranks)
+/// What waits for what, as they are listed.
+fn listed(operations: &Operations) -> Waiting {
+    let after = |place: usize| operations.after(place).zip(std::iter::repeat(place as u32));
+    Waiting::new(operations.len(), (0..operations.len()).flat_map(after))
 }
 
 fn check(operations: &Operations, number: usize, ranks: usize) -> Result<(), String> {
-    let (rank, what, after) = operations.get(number).expect("it is one of them");
+    let (rank, what) = operations.get(number).expect("it is one of them");
     if rank as usize >= ranks {
         return Err(format!("operation {number}: rank {rank} is not one of {ranks}"));
     }
@@ -60,8 +57,8 @@ fn check(operations: &Operations, number: usize, ranks: usize) -> Result<(), Str
             return Err(format!("operation {number}: expected bytes to another rank below {ranks}"));
         }
     }
-    for &one in after {
-        let Some((of, other, _)) = operations.get(one as usize) else {
+    for one in operations.after(number) {
+        let Some((of, other)) = operations.get(one as usize) else {
             return Err(format!("operation {number} waits for {one}, of {}", operations.len()));
         };
         let by_message = matches!(other, What::Send { to, .. } if to == rank);
@@ -77,9 +74,9 @@ fn check(operations: &Operations, number: usize, ranks: usize) -> Result<(), Str
 
 /// Places of the list in the order of numbers: by what an operation is and all that it waits for, and then by what waits
 /// for it. Operations that are alike in both may take each other's place.
-fn places(mut listed: Graph, operations: &Operations) -> Vec<u32> {
+fn places(listed: Waiting, operations: &Operations) -> Vec<u32> {
     let count = operations.len();
-    let mut waits = std::mem::take(&mut listed.waits);
+    let mut waits = listed.waits();
     let mut order: Vec<u32> = (0..count as u32).filter(|&one| waits[one as usize] == 0).collect();
     let mut at = 0;
     while at < order.len() {
@@ -93,8 +90,8 @@ fn places(mut listed: Graph, operations: &Operations) -> Vec<u32> {
     }
     let mut before = vec![0u64; count];
     for &one in &order {
-        let (rank, what, after) = operations.get(one as usize).expect("it is one of them");
-        let hashes = after.iter().map(|&other| before[other as usize]).collect();
+        let (rank, what) = operations.get(one as usize).expect("it is one of them");
+        let hashes = operations.after(one as usize).map(|other| before[other as usize]).collect();
         before[one as usize] = together(own_hash(rank, &what), hashes);
     }
     let mut both = vec![0u64; count];

@@ -3,27 +3,26 @@
 use std::sync::Arc;
 use tailback_proto::units::Time;
 
-use super::graph::Graph;
+use super::graph::{Graph, Operation};
 use crate::plan::What;
 use crate::work::{Arrived, LateRecord, PartChainRecord, PartRecord};
 
-/// No operation.
-const NONE: u32 = u32::MAX;
-
-/// What became of an operation.
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    /// When all was there that it waited for; `NEVER`: not yet.
+/// An operation that has all that it waited for, and has not ended.
+#[derive(Debug)]
+struct Begun {
     ready: Time,
-    /// `NEVER`: not yet.
-    ended: Time,
     /// Of a message in the network.
     ideal: Option<Time>,
     behind: Time,
     resent: u64,
-    /// What it waited for last; `NONE`: its rank.
-    cause: u32,
+    /// What the operation that it waited for last had come to; none: it waited for its rank.
+    chain: Option<Arc<PartChainRecord>>,
 }
+
+/// In the state of an operation: with its place among those begun. Without, the state is how many it waits for.
+const BEGUN: u32 = 1 << 31;
+/// It has ended.
+const ENDED: u32 = u32::MAX;
 
 /// A graph under way.
 #[derive(Debug)]
@@ -32,40 +31,38 @@ pub(super) struct Part {
     pub job: usize,
     pub iteration: u32,
     pub step: u32,
-    /// By operation: how many others it waits for, and its rank.
-    waits: Vec<u32>,
-    times: Vec<Times>,
+    /// By operation, its state. It waits for others and for its rank.
+    states: Vec<u32>,
+    /// Those begun, by places of which some are unused.
+    begun: Vec<Begun>,
+    unused: Vec<u32>,
     /// By rank: when it took part.
     joined: Vec<Option<Time>>,
     /// By rank: operations that have not ended.
     left_of: Vec<u32>,
     left: usize,
     first_end: Time,
-    last: u32,
+    /// What ended last: its rank, when, and its chain.
+    last: Option<(u32, Time, Arc<PartChainRecord>)>,
 }
 
 impl Part {
     pub fn new(graph: Arc<Graph>, ranks: usize, job: usize, iteration: u32, step: u32) -> Part {
-        let none = Times {
-            ready: Time::NEVER,
-            ended: Time::NEVER,
-            ideal: None,
-            behind: Time::ZERO,
-            resent: 0,
-            cause: NONE,
-        };
+        let mut states = graph.waiting.waits();
+        states.iter_mut().for_each(|waits| *waits += 1);
         let left_of = (0..ranks as u32).map(|rank| graph.of_rank(rank).len() as u32).collect();
         Part {
             job,
             iteration,
             step,
-            waits: graph.waits.iter().map(|&others| others + 1).collect(),
-            times: vec![none; graph.operations.len()],
+            states,
+            begun: Vec::new(),
+            unused: Vec::new(),
             joined: vec![None; ranks],
             left_of,
             left: graph.operations.len(),
             first_end: Time::NEVER,
-            last: NONE,
+            last: None,
             graph,
         }
     }
@@ -75,38 +72,65 @@ impl Part {
         self.joined[rank as usize] = Some(now);
         let graph = Arc::clone(&self.graph);
         for &operation in graph.of_rank(rank) {
-            self.let_go(operation, NONE, now, ready);
+            self.let_go(operation, None, now, ready);
         }
     }
 
-    fn let_go(&mut self, operation: u32, cause: u32, now: Time, ready: &mut Vec<u32>) {
-        let waits = &mut self.waits[operation as usize];
-        *waits -= 1;
-        if *waits == 0 {
-            let times = &mut self.times[operation as usize];
-            (times.ready, times.cause) = (now, cause);
-            ready.push(operation);
+    fn let_go(
+        &mut self,
+        operation: u32,
+        cause: Option<&Arc<PartChainRecord>>,
+        now: Time,
+        ready: &mut Vec<u32>,
+    ) {
+        let state = &mut self.states[operation as usize];
+        *state -= 1;
+        if *state > 0 {
+            return;
         }
+        let chain = cause.map(Arc::clone);
+        let begun = Begun { ready: now, ideal: None, behind: Time::ZERO, resent: 0, chain };
+        let place = match self.unused.pop() {
+            Some(place) => {
+                self.begun[place as usize] = begun;
+                place
+            }
+            None => {
+                self.begun.push(begun);
+                self.begun.len() as u32 - 1
+            }
+        };
+        *state = BEGUN | place;
+        ready.push(operation);
+    }
+
+    /// The place of an operation among those begun; none: it has not begun, or has ended.
+    fn place(&self, operation: u32) -> Option<usize> {
+        let state = self.states[operation as usize];
+        (state >= BEGUN && state != ENDED).then_some((state & !BEGUN) as usize)
     }
 
     /// What a message took in the network.
     pub fn carried(&mut self, operation: u32, arrived: &Arrived) {
-        let times = &mut self.times[operation as usize];
-        (times.ideal, times.behind, times.resent) = (Some(arrived.ideal), arrived.behind, arrived.resent);
+        let place = self.place(operation).expect("it is under way");
+        let begun = &mut self.begun[place];
+        (begun.ideal, begun.behind, begun.resent) = (Some(arrived.ideal), arrived.behind, arrived.resent);
     }
 
     /// An operation has ended. True: its rank's part is done.
     pub fn end(&mut self, operation: u32, now: Time, ready: &mut Vec<u32>) -> bool {
-        let times = &mut self.times[operation as usize];
-        assert!(times.ended == Time::NEVER && times.ready <= now, "an operation ends once, after it began");
-        times.ended = now;
-        self.last = operation;
+        let place = self.place(operation).expect("an operation ends once, after it began");
+        self.states[operation as usize] = ENDED;
+        self.unused.push(place as u32);
+        let chain = Arc::new(self.chain(operation, place, now));
         self.left -= 1;
         let graph = Arc::clone(&self.graph);
         for &next in graph.after(operation) {
-            self.let_go(next, operation, now, ready);
+            self.let_go(next, Some(&chain), now, ready);
         }
-        let left = &mut self.left_of[graph.operations[operation as usize].rank as usize];
+        let rank = graph.operations[operation as usize].rank;
+        self.last = Some((rank, now, chain));
+        let left = &mut self.left_of[rank as usize];
         *left -= 1;
         if *left == 0 {
             self.first_end = self.first_end.min(now);
@@ -141,18 +165,18 @@ impl Part {
 
     /// The first operation of a rank that has not ended.
     pub fn waits_for(&self, rank: u32) -> Option<(u32, bool)> {
-        let not_ended = |one: &u32| self.times[*one as usize].ended == Time::NEVER;
+        let not_ended = |one: &u32| self.states[*one as usize] != ENDED;
         let first = self.graph.of_rank(rank).iter().copied().find(not_ended)?;
-        Some((first, self.times[first as usize].ready != Time::NEVER))
+        Some((first, self.place(first).is_some()))
     }
 
     /// What became of it.
     pub fn record(&self) -> PartRecord {
         let joined = || self.joined.iter().flatten();
         let begin = joined().min().copied().unwrap_or(Time::ZERO);
-        let (end, slowest) = match self.times.get(self.last as usize) {
-            Some(times) => (times.ended, self.graph.operations[self.last as usize].rank),
-            None => (joined().max().copied().unwrap_or(begin), 0),
+        let (slowest, end, chain) = match &self.last {
+            Some((rank, end, chain)) => (*rank, *end, PartChainRecord::clone(chain)),
+            None => (0, joined().max().copied().unwrap_or(begin), PartChainRecord::default()),
         };
         PartRecord {
             iteration: self.iteration,
@@ -161,48 +185,47 @@ impl Part {
             end_ps: end.0,
             slowest,
             first_end_ps: if self.first_end == Time::NEVER { end.0 } else { self.first_end.0 },
-            chain: self.chain(begin),
+            chain,
         }
     }
 
-    /// From what ended last back to the beginning.
-    fn chain(&self, begin: Time) -> PartChainRecord {
-        let mut chain = PartChainRecord::default();
-        let mut at = self.last;
-        while at != NONE {
-            let (operation, times) = (&self.graph.operations[at as usize], &self.times[at as usize]);
-            let took = (times.ended - times.ready).0;
-            chain.operations += 1;
-            match (operation.what, times.ideal) {
-                (What::Compute(_), _) => chain.compute_ps += took,
-                (What::Reduce(_), _) => chain.reduce_ps += took,
-                (What::Send { to, bytes, .. }, Some(ideal)) => {
-                    let beyond = took.saturating_sub(ideal.0);
-                    let behind = beyond.min(times.behind.0);
-                    let excess = beyond - behind;
-                    chain.ideal_ps += took - beyond;
-                    chain.behind_ps += behind;
-                    chain.excess_ps += excess;
-                    chain.resent += times.resent;
-                    let late = LateRecord {
-                        from: operation.rank,
-                        to,
-                        bytes,
-                        start_ps: times.ready.0,
-                        end_ps: times.ended.0,
-                        ideal_ps: ideal.0,
-                        behind_ps: behind,
-                        resent: times.resent,
-                    };
-                    late.keep(&mut chain.worst);
-                }
-                (What::Send { .. }, None) => chain.domain_ps += took,
-                (What::Receive | What::Barrier, _) => {}
+    /// The chain of operations that an operation ends.
+    fn chain(&mut self, operation: u32, place: usize, now: Time) -> PartChainRecord {
+        let begun = &mut self.begun[place];
+        let mut chain = match begun.chain.take() {
+            Some(chain) => Arc::unwrap_or_clone(chain),
+            None => {
+                let begin = self.joined.iter().flatten().min().copied().unwrap_or(begun.ready);
+                PartChainRecord { late_ps: (begun.ready - begin).0, ..PartChainRecord::default() }
             }
-            if times.cause == NONE {
-                chain.late_ps = (times.ready - begin).0;
+        };
+        let took = (now - begun.ready).0;
+        chain.operations += 1;
+        let Operation { rank, what } = self.graph.operations[operation as usize];
+        match (what, begun.ideal) {
+            (What::Compute(_), _) => chain.compute_ps += took,
+            (What::Reduce(_), _) => chain.reduce_ps += took,
+            (What::Send { to, bytes, .. }, Some(ideal)) => {
+                let beyond = took.saturating_sub(ideal.0);
+                let behind = beyond.min(begun.behind.0);
+                chain.ideal_ps += took - beyond;
+                chain.behind_ps += behind;
+                chain.excess_ps += beyond - behind;
+                chain.resent += begun.resent;
+                let late = LateRecord {
+                    from: rank,
+                    to,
+                    bytes,
+                    start_ps: begun.ready.0,
+                    end_ps: now.0,
+                    ideal_ps: ideal.0,
+                    behind_ps: behind,
+                    resent: begun.resent,
+                };
+                late.keep(&mut chain.worst);
             }
-            at = times.cause;
+            (What::Send { .. }, None) => chain.domain_ps += took,
+            (What::Receive | What::Barrier, _) => {}
         }
         chain
     }

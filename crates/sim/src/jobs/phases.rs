@@ -14,7 +14,7 @@ pub(super) type Ends = Vec<Vec<u32>>;
 #[derive(Debug)]
 pub(super) struct Phases<'a> {
     pub graph: &'a mut Builder,
-    pub channel: u32,
+    pub channel: u16,
     /// Reducing takes time.
     pub reduces: bool,
 }

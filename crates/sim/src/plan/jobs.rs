@@ -124,7 +124,7 @@ pub enum What {
         /// Its size.
         bytes: u64,
         /// Its channel.
-        channel: u32,
+        channel: u16,
     },
     /// Ends with the sends that it waits for.
     Receive,
@@ -165,6 +165,9 @@ impl JobPlan {
         let CollectivePlan { kind, algorithm, bytes, channels, chunks, .. } = *collective;
         if bytes == 0 || channels == 0 || chunks == 0 {
             return Some("a collective without bytes, channels or chunks".into());
+        }
+        if channels > u16::MAX.into() {
+            return Some("a collective with more than 65,535 channels".into());
         }
         let known = match algorithm {
             Algorithm::Ring | Algorithm::Direct => true,

@@ -21,7 +21,7 @@ fn check(place: &str, most: u64, numbers: &[(&str, u64)]) -> Result<(), PlanErro
 }
 
 /// How long an operation computes, ps.
-fn computes((_, what, _): (u32, What, &[u32])) -> u64 {
+fn computes((_, what): (u32, What)) -> u64 {
     match what {
         What::Compute(ps) => ps,
         _ => 0,
