@@ -160,3 +160,26 @@ def test_explain_looks_at_some_flows_at_a_time(tmp_path: Path, monkeypatch: pyte
     rows = result.flows.select(["src", "dst"]).to_pylist()
     assert [pairs[at] for at in number.tolist()] == [(row["src"], row["dst"]) for row in rows]
     assert pairs == list(dict.fromkeys((row["src"], row["dst"]) for row in rows))
+
+
+def test_a_folder_of_very_many_flows_is_read_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is the same, and what is made of it; and no file stays."""
+    options = _ring(tmp_path / "in", 3_000)
+    monkeypatch.setattr("tailback.files.parquet._GROUP_ROWS", 1000)
+    result = tailback.run_astra(options, out=tmp_path / "run")
+    monkeypatch.setattr("tailback.run_folder.FEW_FLOWS", 100)
+    before = set((tmp_path / "run").iterdir())
+    read = tailback.Result.load(tmp_path / "run")
+    assert set((tmp_path / "run").iterdir()) == before
+    assert read.flows.num_rows == result.flows.num_rows > 3_000
+    assert read.flows.equals(result.flows)
+    assert read.summary == result.summary
+    assert read.outputs["fct.txt"] == result.outputs["fct.txt"]
+    read.write(tmp_path / "again")
+    one, other = _files(tmp_path / "run"), _files(tmp_path / "again")
+    assert {name for name in one if one[name] != other.get(name)} <= {"timing.json", "report.html"}
+    monkeypatch.setattr("tailback.run_folder.RESULT_FLOWS", 1000)
+    with pytest.raises(ValueError, match=r"flows\.parquet: found [0-9]+ rows, expected at most 1000"):
+        tailback.Result.load(tmp_path / "run")

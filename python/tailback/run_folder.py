@@ -16,11 +16,13 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from tailback.files import read_file
+from tailback.files import Copied, read_file
 from tailback.files.json import in_lines, read_json
 from tailback.files.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file, write_parts
-from tailback.files.parquet import read_parquet, write_parquet
-from tailback.limits import RESULT_BYTES, RESULT_VALUES
+from tailback.files.outputs import Outputs
+from tailback.files.parquet import parquet_groups, parquet_rows, read_parquet, write_parquet
+from tailback.limits import RESULT_BYTES, RESULT_FLOWS, RESULT_VALUES
+from tailback.recorded.flows import read_flows
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup, Setup
 from tailback.scenario import Problem, ScenarioError
@@ -48,6 +50,9 @@ FILES = (
 HALF = "a result that was not written to its end"
 """What is said of a folder without the file that is written last."""
 
+
+FEW_FLOWS = 1 << 20
+"""Rows of flows.parquet that are read at once."""
 
 Run = TypeVar("Run", bound=Recorded)
 
@@ -174,7 +179,7 @@ def load(folder: str | Path, kind: type[Run]) -> Run:
     setup = _read_setup(path, summary)
     counters = read_json(path / "counters.json")
     return kind(
-        flows=_read_parquet(path / "flows.parquet"),
+        flows=_read_flows(path / "flows.parquet"),
         series=_read_parquet(path / "series.parquet"),
         entities=_read_parquet(path / "entities.parquet"),
         signals=_read_parquet(path / "signals.parquet"),
@@ -184,7 +189,7 @@ def load(folder: str | Path, kind: type[Run]) -> Run:
         setup=setup,
         wall_s=timing["wall_s"],
         cpu_s=timing["cpu_s"],
-        outputs={name: read_file(path / name, RESULT_BYTES) for name in outputs},
+        outputs=Outputs({name: Copied(path / name, RESULT_BYTES) for name in outputs}),
     )
 
 
@@ -241,6 +246,19 @@ def _read_parquet(path: Path) -> pa.Table:
         return read_parquet(read_file(path, RESULT_BYTES), RESULT_VALUES, RESULT_VALUES, RESULT_BYTES)
     except (ValueError, OSError) as error:  # which do not say which file it is
         raise ValueError(f"{path.name}: {error}") from None
+
+
+def _read_flows(path: Path) -> pa.Table:
+    """As all tables; but one of very many flows stays in a file."""
+    try:
+        file = Copied(path, RESULT_BYTES)
+        with file.open() as held:
+            rows = parquet_rows(held)
+        if rows <= FEW_FLOWS:
+            return _read_parquet(path)
+        return read_flows(path, parquet_groups(file.open, RESULT_FLOWS, RESULT_FLOWS * 64, RESULT_BYTES))
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{path.name}: {str(error).removeprefix(f'{path.name}: ')}") from None
 
 
 def _flat(nodes: dict[str, dict[str, dict[str, int]]]) -> pa.Table:

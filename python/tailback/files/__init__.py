@@ -83,7 +83,7 @@ class Copied:
         if (self.size, self._changed_ns) == (status.st_size, status.st_mtime_ns):
             return file
         file.close()
-        raise OSError(errno.ESTALE, "it was changed during the run", str(self.path))
+        raise OSError(errno.ESTALE, "it was changed meanwhile", str(self.path))
 
     def __call__(self) -> Iterator[bytes]:
         """What it holds.

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import BinaryIO
 
+from tailback.files import Copied
+
 _AT_ONCE = 1 << 28
 """Bytes that are read at once: there are systems that give no more than 2 GiB."""
 
@@ -13,8 +15,8 @@ _AT_ONCE = 1 << 28
 class Outputs(MutableMapping[str, bytes]):
     """Files by name. What a run has written itself, since it is long, is read when somebody asks for it."""
 
-    def __init__(self, files: Mapping[str, bytes | BinaryIO]) -> None:
-        """From what they hold, or from open files."""
+    def __init__(self, files: Mapping[str, bytes | BinaryIO | Copied]) -> None:
+        """From what they hold, from open files, or from where they are."""
         self._files = dict(files)
 
     def __getitem__(self, name: str) -> bytes:
@@ -22,6 +24,8 @@ class Outputs(MutableMapping[str, bytes]):
         held = self._files[name]
         if isinstance(held, bytes):
             return held
+        if isinstance(held, Copied):
+            return b"".join(held())
         parts, at = list[bytes](), 0
         # Wherever it has moved meanwhile.
         while part := os.pread(held.fileno(), _AT_ONCE, at):

@@ -83,6 +83,20 @@ class _LimitError(ValueError):
     """More than there may be."""
 
 
+def parquet_rows(file: BinaryIO) -> int:
+    """How many rows a file says that it has.
+
+    Raises:
+        ValueError: not readable; in a line.
+    """
+    try:
+        return int(pq.ParquetFile(file).metadata.num_rows)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ValueError(one_line(" ".join(str(error).split()))[:_LONGEST]) from None
+
+
 def parquet_groups(
     opened: Callable[[], BinaryIO], most_rows: int, most_values: int, most_bytes: int
 ) -> Iterator[pa.Table]:
