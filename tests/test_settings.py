@@ -11,9 +11,11 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
+from tailback.limits import RESULT_BINS
 from tailback.scenario import controllers, declared
 from tailback.scenario.fields import Declared
 from tailback.scenario.model import Scenario
+from tailback.scenario.round_trip import MAX_WINDOW
 
 CRATES = Path(__file__).parents[1] / "crates"
 CHOOSES = ("kind", "profile")
@@ -109,6 +111,16 @@ def test_what_the_engine_declares_is_declared_once() -> None:
         if inspect.isclass(kind) and issubclass(kind, Declared) and kind is not Declared
     }
     assert [name for name, fields in made.items() if fields not in structs.values()] == []
+
+
+def test_what_repeats_a_bound_has_that_bound() -> None:
+    """Two limits stand where the scenario's classes cannot be imported, or need the number alone."""
+    bins, window = (
+        next(bound.le for bound in section.model_fields[name].metadata if hasattr(bound, "le"))
+        for section, name in ((declared.Record, "max_bins"), (declared.Transport, "window_packets"))
+    )
+    assert bins == RESULT_BINS
+    assert window == MAX_WINDOW
 
 
 def test_every_declared_section_is_one_of_a_scenario() -> None:

@@ -1,4 +1,4 @@
-//! What reliable connections can be set to.
+//! Settings of reliable connections.
 
 use super::selective::SelectiveRepeat;
 use crate::parameters::DELAY;
@@ -14,22 +14,22 @@ pub struct RcParameters {
     pub ack_timeout: Time,
     /// The timer's first value where it adapts; equal to `ack_timeout` where it does not.
     pub first_timeout: Time,
-    /// Retries of a full `ack_timeout`, without progress, that the connection survives.
+    /// Retries of a full `ack_timeout` without progress that the connection survives.
     pub retry_count: u32,
     /// What a slow restart follows.
     pub slow_restart: SlowRestart,
-    /// From a NAK to the first packet that is sent again; nothing is sent meanwhile.
+    /// From a NAK to the first retransmission; nothing is sent meanwhile.
     pub nak_reaction: Time,
-    /// From a gap to the NAK of it.
+    /// From a gap to its NAK.
     pub nak_delay: Time,
-    /// Each NAK and each timeout is a CNP to congestion control, too.
+    /// Whether each NAK and each timeout is also a CNP to congestion control.
     pub losses_are_cnps: bool,
-    /// Selective repeat; none: go-back-N.
+    /// Selective repeat; `None`: go-back-N.
     pub selective: Option<SelectiveRepeat>,
 }
 
 choice! {
-    /// What is sent again after a loss.
+    /// What is retransmitted after a loss.
     pub enum LossRecovery {
         /// The missing packet and all that followed it.
         GoBackN = "go-back-n",
@@ -41,7 +41,7 @@ choice! {
 choice! {
     /// What a slow restart follows.
     pub enum SlowRestart {
-        /// Nothing: all that is posted goes again at once.
+        /// Nothing: sending goes on at full speed.
         Never = "never",
         /// A timeout.
         Timeout = "timeout",
@@ -95,18 +95,18 @@ parameters! {
     }
 }
 
-/// What a NAK can say of how far ahead a packet came.
+/// The most that a NAK can say of how far ahead a packet was.
 const MAX_WINDOW: u32 = 65_535;
-/// Up to 4.096 us * 2^27: the engine has 18 minutes.
+/// Up to 4.096 us * 2^27, 9 minutes: the engine has 18 minutes for a timer.
 const TIMEOUT: std::ops::RangeInclusive<Time> = Time(1)..=Time(4_096_000 << 27);
 
 impl TransportParameters {
-    /// Whether only what is missing is sent again.
+    /// Whether only missing packets are retransmitted.
     pub fn is_selective(&self) -> bool {
         self.loss_recovery == LossRecovery::SelectiveRepeat
     }
 
-    /// Of a connection. Selective repeat takes a window: without one there is none.
+    /// The parameters of a connection. Selective repeat needs a window; without one there is no selective repeat.
     pub fn connection(&self) -> RcParameters {
         let selective = self.window_packets.filter(|_| self.is_selective());
         RcParameters {
@@ -129,7 +129,7 @@ impl TransportParameters {
 }
 
 impl RcParameters {
-    /// Whether the timer begins shorter than it may become.
+    /// Whether the timer starts shorter than it may become.
     pub fn is_adaptive(&self) -> bool {
         let first = self
             .selective
@@ -137,12 +137,12 @@ impl RcParameters {
         first < self.ack_timeout
     }
 
-    /// How long a connection may be without progress: the first wait and `retry_count` more.
+    /// How long a connection may be without progress: the first wait and `retry_count` more waits.
     pub fn patience(&self) -> Time {
         Time(self.ack_timeout.0.saturating_mul(self.retry_count as u64 + 1))
     }
 
-    /// The timer's value after `timeouts` of them in a row, where it starts with `first`.
+    /// The timer's value after `timeouts` timeouts in a row, where it starts at `first`.
     pub(super) fn timeout_after(&self, first: Time, timeouts: u32) -> Time {
         let doubled = first.0.saturating_mul(1u64.checked_shl(timeouts).unwrap_or(u64::MAX));
         Time(doubled.min(self.ack_timeout.0))

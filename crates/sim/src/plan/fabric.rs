@@ -96,7 +96,7 @@ tailback_proto::parameters! {
             source "Alizadeh et al., \"CONGA\", SIGCOMM 2014: its default, which LetFlow tests, too";
     }
     worked out {
-        /// What all queues share of the buffer; it and the headroom of all lossless groups fit the buffer.
+        /// Bytes of the buffer that all queues share. These and the headroom of all lossless groups fit the buffer.
         shared_bytes: u64;
         /// Class of each code point.
         class_of: Vec<u8>;
@@ -106,9 +106,9 @@ tailback_proto::parameters! {
         strict: Vec<u8>;
         /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
         weights: Option<[u32; CLASSES]>;
-        /// Two pools, of lossless and of lossy priorities; none: one for all.
+        /// Two pools, for lossless and for lossy priorities; none: one pool for all.
         pools: Option<PoolsPlan>;
-        /// Marking: each class of a port has the entry of its rate, else that without a rate, else none.
+        /// ECN marking: a class of a port has the entry of its rate, or else the one without a rate, if there is one.
         ecn: Vec<EcnPlan>;
         /// Priority flow control.
         pfc: PfcParameters;

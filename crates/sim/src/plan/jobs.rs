@@ -1,4 +1,4 @@
-//! Jobs in a plan: ranks on hosts, and what they have to do, one thing after the other or by dependencies.
+//! Jobs in a plan: ranks on hosts, and what they have to do, in order or by dependencies.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -17,21 +17,21 @@ pub struct JobPlan {
     pub item: usize,
     /// Code point of data and ACKs.
     pub code_point: u8,
-    /// By rank: its host.
+    /// The host of each rank.
     pub ranks: Vec<u32>,
-    /// By rank: its server.
+    /// The server of each rank.
     pub servers: Vec<u32>,
-    /// Links between the ranks of a server that are no part of the fabric; none: there are none.
+    /// Links between the ranks of a server, outside of the fabric; `None`: there are no such links.
     pub domain: Option<DomainPlan>,
-    /// How fast a rank reduces what it received; none: in no time.
+    /// How fast a rank reduces what it received; `None`: in no time.
     pub reduce_rate: Option<Rate>,
     /// Queue pairs of its messages.
     pub queue_pairs: QueuePairs,
     /// When its ranks begin.
     pub start_ps: u64,
-    /// How often its steps are taken.
+    /// How often its steps are repeated.
     pub repeat: u32,
-    /// What each rank does.
+    /// The steps of each rank.
     pub steps: Vec<StepPlan>,
 }
 
@@ -39,23 +39,23 @@ pub struct JobPlan {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DomainPlan {
-    /// Of a rank, each way.
+    /// Rate of a rank's link, each way.
     pub rate: Rate,
     /// From the first bit sent to the first bit received.
     pub latency: Time,
 }
 
-/// On which queue pairs messages go.
+/// Which queue pairs carry messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QueuePairs {
-    /// Each on one of its own.
+    /// One for each message.
     Message,
-    /// Between two ranks one for each channel and size, to the end of the job.
+    /// One for each pair of ranks, channel and size, to the end of the job.
     Pair,
 }
 
-/// One of the things that ranks do in turn.
+/// A step of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum StepPlan {
@@ -71,17 +71,17 @@ pub enum StepPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CollectivePlan {
-    /// Which.
+    /// What it does.
     pub kind: CollectiveKind,
     /// How it is carried out.
     pub algorithm: Algorithm,
-    /// Its size as nccl-tests counts it: the larger of what a rank gives and what it gets.
+    /// Its size as nccl-tests counts it: the larger of what a rank gives and what it gets, in bytes.
     pub bytes: u64,
-    /// Parts that run side by side, each on queue pairs of its own.
+    /// Number of parts that run side by side, each on queue pairs of its own.
     pub channels: u32,
-    /// Parts of a channel that run one behind the other.
+    /// Number of parts of a channel that run one after the other.
     pub chunks: u32,
-    /// Ranks go on meanwhile; before they repeat their steps they wait for it.
+    /// Whether ranks go on meanwhile; they wait for it before they repeat their steps.
     pub overlapped: bool,
 }
 
@@ -113,11 +113,11 @@ pub enum Algorithm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum What {
-    /// The rank computes, one thing at a time, ps.
+    /// The rank computes, for this time in ps; one computation after the other.
     Compute(u64),
     /// The rank reduces, by bytes; one reduction after the other.
     Reduce(u64),
-    /// A message. It ends when that is in the receiver's memory.
+    /// The rank sends a message. It ends when the message is in the receiver's memory.
     Send {
         /// The receiving rank.
         to: u32,
@@ -128,7 +128,7 @@ pub enum What {
     },
     /// Ends with the sends that it waits for.
     Receive,
-    /// Ends with all that it waits for, of whatever ranks.
+    /// Ends with all operations that it waits for, of any ranks.
     Barrier,
 }
 
@@ -191,7 +191,7 @@ impl JobPlan {
         None
     }
 
-    /// The ranks of each server, in their order; none where servers have different numbers of them.
+    /// The ranks of each server, in their order; `None` where servers have different numbers of ranks.
     pub fn by_server(&self) -> Option<Vec<Vec<u32>>> {
         let mut found: Vec<(u32, Vec<u32>)> = Vec::new();
         let mut place = std::collections::HashMap::new();

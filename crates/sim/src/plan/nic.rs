@@ -27,7 +27,7 @@ tailback_proto::parameters! {
     worked out {
         /// Class of each code point, for what arrives and for what is sent.
         class_of: Vec<u8>;
-        /// Code point of CNPs; none: that of the packet that was marked.
+        /// Code point of CNPs; none: that of the marked packet.
         cnp_code_point: Option<u8>;
         /// Classes with strict priority, highest number first.
         strict: Vec<u8>;
@@ -41,11 +41,11 @@ tailback_proto::parameters! {
         rhcc: Option<RhccPlan>;
         /// hostCC; none: off.
         hostcc: Option<HostCcParameters>;
-        /// What lies between its port and memory; none: memory takes every byte at once.
+        /// The host path behind its port; none: memory takes every byte at once.
         host_path: Option<HostPathPlan>;
         /// TCP stack of the host behind it; none: it has none.
         tcp: Option<TcpSettings>;
-        /// CPU of the host behind it; none: what it costs is not modelled.
+        /// CPU of the host behind it; none: its cost is not modelled.
         cpu: Option<CpuParameters>;
     }
 }

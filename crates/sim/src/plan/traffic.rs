@@ -1,10 +1,11 @@
-//! Traffic in a plan: writers, single messages, TCP connections, and what cores ask of memory.
+//! Traffic in a plan: writers, single messages, TCP connections, and traffic of cores to memory.
 
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use tailback_proto::units::{Bytes, Time};
 
-/// Declares traffic: after what it has of its own, when it is. `spread`: each of many draws a start of its own.
+/// Declares a kind of traffic: its own settings, and after them when it begins and ends. `spread`: there may be many, each
+/// of which draws a start of its own.
 macro_rules! traffic {
     (spread $($own:tt)*) => {
         $crate::plan::traffic::traffic! {
@@ -61,9 +62,9 @@ traffic! {
         /// Its own congestion control; none: the sending host's.
         #[serde(default)]
         congestion: Option<usize>;
-        /// A latency test: its other side; none: no message waits for another.
+        /// The other side of a latency test; none: no message waits for another.
         partner: Option<PartnerPlan>;
-        /// Whether its connections come and go by themselves: no steady state is one of theirs.
+        /// Whether its connections come and go by themselves, so that they are never steady.
         #[serde(default)]
         passing: bool;
     }
@@ -85,12 +86,12 @@ pub struct PartnerPlan {
 pub struct FlowsPlan {
     /// The traffic items that they belong to.
     pub items: Vec<String>,
-    /// By traffic item: its own congestion control; none: the sending host's. What is missing has none.
+    /// The congestion control of each traffic item; none, or missing: the sending host's.
     #[serde(default)]
     pub congestion: Vec<Option<usize>>,
     /// The messages.
     pub list: Vec<FlowPlan>,
-    /// Messages of the first item, with the first code point, are sent during the run.
+    /// Whether messages of the first item, with the first code point, are sent during the run.
     #[serde(default)]
     pub of_work: bool,
 }

@@ -1,6 +1,6 @@
-//! Runs whose nodes take turns: each acts on all that happens to it in a window before the next does, in any order of nodes, as
-//! if each were on a core of its own. No packet crosses a link within a window, so the results must be those of a run in
-//! order of time, to the byte: an event's place may depend on nothing but what happened at its node.
+//! Tests of runs whose nodes take turns. Each node acts on all that happens to it in a window before the next node does, in
+//! any order of nodes, as if each had its own core. No packet crosses a link within a window, so the results must be those
+//! of a run in order of time, to the byte: the place of an event may depend only on what happened at its node.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,12 +22,12 @@ use crate::world::World;
 
 const PLAN: &str = include_str!("../../tests/data/two_to_one.json");
 
-/// A time, and the event, which is its place at that time, too.
+/// A time, and the event, which is also its place at that time.
 type Entry = Reverse<(Time, u32)>;
 
-/// Gives every event that was scheduled to its node, and the time of the next sample if there is a new one.
+/// Hands every scheduled event to its node. Returns the time of the next sample if there is a new one.
 fn sort(world: &mut World, waiting: &mut [BinaryHeap<Entry>]) -> Option<Time> {
-    // Nodes are not at the same time: each event is scheduled in a queue of its own.
+    // Nodes are at different times, so each event is scheduled in an empty queue.
     let mut queue = std::mem::take(&mut world.fabric.run.events);
     let mut sample = None;
     while let Some((time, code)) = queue.pop() {
@@ -50,7 +50,7 @@ fn run_by_node(plan: Plan, turns: u64) -> Recording {
     let mut window_number = 0;
     loop {
         let first = waiting.iter().filter_map(|own| Some(own.peek()?.0 .0)).min().unwrap_or(Time::NEVER);
-        // What happens in the instant that a bin closes belongs to it.
+        // Events at the instant at which a bin closes belong to it.
         let last = (Time(first.0.saturating_add(window.0 - 1))).min(sample).min(end);
         let mut order: Vec<usize> = (0..nodes).collect();
         order.sort_by_key(|&node| mix(turns ^ mix(window_number << 16 | node as u64)));

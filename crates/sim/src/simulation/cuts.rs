@@ -1,9 +1,8 @@
-//! Where a network is cut in parts for cores of their own.
+//! Cuts a network into parts, one for each core.
 //!
-//! A host stays with the switch that it hangs on, and so does what a link leads to that loses packets: a receiver that loses
-//! one counts it at the sender's port. Switches with hosts are dealt out in their order, which is that of pods and rows; the
-//! others go where most of their links lead, of the parts that have not got their share. Which cut it is changes nothing in the
-//! results.
+//! A host stays with its switch. So do the two ends of a link that loses packets, since the receiver counts a loss at the
+//! sender's port. Switches with hosts are dealt out in their order, which is that of pods and rows. Each of the others goes
+//! to the part that most of its links lead to, among parts that have not got their share. The cut does not change results.
 
 use std::cmp::Reverse;
 
@@ -14,7 +13,7 @@ use crate::fabric::Fabric;
 pub(super) fn cut(fabric: &Fabric, parts: usize) -> Option<Vec<u8>> {
     let cluster = clusters(fabric);
     let count = cluster.iter().max()? + 1;
-    // Nearly all that happens is a packet's at a port.
+    // Nearly all events are of packets at ports.
     let mut weight = vec![0usize; count];
     let mut links = vec![Vec::new(); count];
     for port in &fabric.ports {
@@ -34,7 +33,7 @@ pub(super) fn cut(fabric: &Fabric, parts: usize) -> Option<Vec<u8>> {
     let mut load = vec![0usize; parts];
     let (mut dealt, mut open) = (0, 0);
     for (at, &own) in with_hosts.iter().enumerate() {
-        // The part that its middle host falls into, as long as no part is left without.
+        // The part that its middle host falls into, as long as no part stays empty.
         let middle = (2 * dealt + hosts[own]) * parts / (2 * fabric.hosts);
         let least = (parts + at).saturating_sub(with_hosts.len());
         let part = middle.min(open).max(least);
@@ -43,7 +42,7 @@ pub(super) fn cut(fabric: &Fabric, parts: usize) -> Option<Vec<u8>> {
         load[part] += weight[own];
         open = part + 1;
     }
-    // The next ones always have a link to those that have their part.
+    // There is always a next one with a link to a switch that has its part.
     while let Some(own) = (0..count)
         .find(|&own| part_of[own].is_none() && links[own].iter().any(|&other| part_of[other].is_some()))
     {
@@ -61,7 +60,7 @@ pub(super) fn cut(fabric: &Fabric, parts: usize) -> Option<Vec<u8>> {
     Some(cluster.iter().map(|&own| part_of[own].unwrap_or(0)).collect())
 }
 
-/// By node: its number among what must stay together, in the order of nodes.
+/// For each node the number of its cluster, whose nodes must stay together; clusters are numbered in the order of nodes.
 fn clusters(fabric: &Fabric) -> Vec<usize> {
     let mut first: Vec<usize> = (0..fabric.nodes).collect();
     fn of(first: &[usize], mut node: usize) -> usize {

@@ -1,4 +1,4 @@
-//! Messages that are sent during the run, because others are done.
+//! Messages that are sent during the run, once others are done.
 
 use std::collections::VecDeque;
 use tailback_proto::units::Time;
@@ -13,31 +13,31 @@ use crate::simulation::Simulation;
 use crate::work::{Arrived, JobRecord, Message, Network, Passage, Work};
 use crate::world::World;
 
-/// Work under way, and how much of it the network is to come back to.
+/// Work under way, and what the network knows of it.
 #[derive(Debug)]
 pub(super) struct Carried {
     work: Box<dyn Work>,
     state: State,
 }
 
-/// What the network has of work.
+/// What the network knows of work.
 #[derive(Debug)]
 struct State {
-    /// Messages and times that it waits for.
+    /// Number of messages and times that it waits for.
     awaited: usize,
     problem: Option<String>,
-    /// It is told when a message is in memory, and the run goes on after it; or when a message is acknowledged, and the run
-    /// ends with it.
+    /// Whether it is told when a message is in memory, and the run goes on after its end. If not, it is told when a message
+    /// is acknowledged, and the run ends with it.
     by_arrival: bool,
-    /// Queue pairs that last, by what they carry.
+    /// Queue pairs that carry several messages, by what they carry.
     lasting: NumberMap<Message, u32>,
-    /// First queue pair of the work, and what is to be told of each of them.
+    /// The first queue pair of the work, and the messages of each that it is to be told of.
     first_qp: u32,
     told: Vec<Told>,
-    /// Of messages whose end is told when it is acknowledged, by queue pair: what their sender's port had sent when they
-    /// were, and how long it had been paused for their class.
+    /// For messages that are told of once acknowledged, by queue pair: what their sender's port had sent at that time, and
+    /// how long it had been paused for their class.
     sent: Vec<(u64, Time)>,
-    /// By host: until when its link is taken by what was posted so far, at its full rate.
+    /// For each host: until when all that was posted so far occupies its link, at full rate.
     taken: NumberMap<u32, Time>,
     /// Messages so far.
     messages: u32,
@@ -47,10 +47,10 @@ struct State {
 /// Messages of a queue pair, in order.
 #[derive(Debug, Default)]
 struct Told {
-    /// What a message takes in an empty network: all its way, and its sender's link.
+    /// Time of a message in an empty network: in all, and on its sender's link.
     ideal: (Time, Time),
-    /// Those that have not arrived: number, how long the link was taken when it was posted, and packets that had been sent
-    /// again then.
+    /// Messages that have not arrived: number, how long the link was still occupied when it was posted, and how many packets
+    /// had been retransmitted then.
     waiting: VecDeque<(u32, Time, u64)>,
 }
 
@@ -71,7 +71,7 @@ impl Carried {
         Carried { work, state }
     }
 
-    /// Hosts that wait for what never comes.
+    /// Hosts that wait for something that never happens.
     pub fn faults(&self, plan: &Plan) -> Vec<Fault> {
         let fault = |(host, text): (u32, String)| {
             let node = plan.hosts[host as usize].name.clone();
@@ -80,7 +80,7 @@ impl Carried {
         self.work.waiting().into_iter().map(fault).collect()
     }
 
-    /// What became of its jobs. Those of another simulator's inputs have the first hosts for ranks.
+    /// The record of its jobs. Ranks of another simulator's inputs are the first hosts.
     pub fn jobs(&self, plan: &Plan) -> Vec<JobRecord> {
         let mut jobs = self.work.jobs();
         for job in jobs.iter_mut().filter(|job| job.inputs.is_some()) {
@@ -92,7 +92,7 @@ impl Carried {
     }
 }
 
-/// A world as work sees it: a network that carries messages between hosts, by their numbers in the plan.
+/// A world as work sees it: a network that carries messages between hosts, which have their numbers in the plan.
 struct Carrier<'a> {
     world: &'a mut World,
     plan: &'a mut Plan,
@@ -148,7 +148,7 @@ impl Network for Carrier<'_> {
 const MOST_OUTSTANDING: u64 = 1 << 22;
 
 impl Carrier<'_> {
-    /// What the port of a queue pair's sender has sent so far, and how long it has been paused for its class.
+    /// Bytes that the port of a queue pair's sender has sent so far, and how long it has been paused for its class.
     fn at_port(&self, qp: u32) -> (u64, Time) {
         let World { nics, fabric, .. } = &*self.world;
         let s = &nics.send_qps[qp as usize];
@@ -157,7 +157,7 @@ impl Carrier<'_> {
         (fabric.ports[port].wire_bytes, paused)
     }
 
-    /// Adds the queue pair of a message. False: there can be none.
+    /// Adds the queue pair of a message. False: there can be no more queue pairs.
     fn add(&mut self, message: &Message) -> bool {
         let &Message { from, to, bytes, item, code_point, .. } = message;
         let flow = FlowPlan(from, to, item, code_point, bytes, self.now().0);
@@ -174,7 +174,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// Posts a message whose arrival is told. Its number.
+    /// Posts a message whose arrival the work is told of. Returns its number.
     fn post(&mut self, message: &Message) -> u32 {
         let number = self.state.messages;
         self.state.messages += 1;
@@ -215,8 +215,8 @@ impl Carrier<'_> {
 }
 
 impl Simulation {
-    /// Builds the world of a plan without traffic of its own, in which work sends messages during the run; it ends with
-    /// the work. They are of the plan's first traffic item and have its first code point.
+    /// Builds the world of a plan without traffic of its own, in which `work` sends messages. They belong to the plan's first
+    /// traffic item and have its first code point. The run ends with the work.
     ///
     /// # Errors
     /// Where the plan is impossible.
@@ -237,7 +237,7 @@ impl Simulation {
         if !self.plan.jobs.is_empty() {
             let jobs = Jobs::new(&self.plan)?;
             let steps = self.plan.jobs.iter_mut().flat_map(|job| &mut job.steps);
-            // They have graphs of their own.
+            // Jobs have their own copies of graphs.
             steps.for_each(|step| match step {
                 StepPlan::Graph(operations) => *operations = Operations::default(),
                 StepPlan::Compute(_) | StepPlan::Collective(_) => {}
@@ -248,13 +248,13 @@ impl Simulation {
     }
 
     fn carry(&mut self, work: Box<dyn Work>, by_arrival: bool) {
-        // The work itself, so that a moment without messages is not the end.
+        // The work counts as a flow, so that a moment without messages is not the end.
         self.world.fabric.run.active_flows += 1;
         self.work = Some(Carried::new(work, by_arrival, self.world.nics.send_qps.len() as u32));
         self.let_work(|work, network| work.begin(network));
     }
 
-    /// The work, with what it came to.
+    /// The work, in its present state.
     pub fn work(&self) -> Option<&dyn Work> {
         self.work.as_ref().map(|carried| &*carried.work)
     }
@@ -291,7 +291,7 @@ impl Simulation {
         self.let_work(|work, network| work.on_arrived(arrived, network));
     }
 
-    /// Lets the work act. The run ends with it, and where it waits for what never comes; not before other traffic has.
+    /// Lets the work act. The run ends with it, or when it waits for something that never happens, but not before other traffic.
     fn let_work(&mut self, act: impl FnOnce(&mut dyn Work, &mut dyn Network)) {
         let Some(Carried { work, state }) = &mut self.work else { return };
         act(&mut **work, &mut Carrier { world: &mut self.world, plan: &mut self.plan, state });
@@ -299,7 +299,7 @@ impl Simulation {
         let run = &mut self.world.fabric.run;
         run.finished |= state.problem.is_some() || over && !state.by_arrival;
         if over && state.by_arrival && !std::mem::replace(&mut state.over, true) {
-            // Nothing more is sent on queue pairs that last.
+            // Nothing more is sent on its queue pairs.
             for qp in (state.first_qp..).take(state.told.len()) {
                 let writer = self.world.nics.send_qps[qp as usize].writer;
                 self.world.nics.on_writer_stop(&mut self.world.fabric, writer);

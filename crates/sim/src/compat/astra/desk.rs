@@ -1,4 +1,4 @@
-//! What a rank and its algorithms do with the rest of the world: send, expect, wait.
+//! How a rank and its algorithms act on the rest of the world: they send, expect, and wait.
 
 use tailback_proto::units::Time;
 
@@ -10,24 +10,24 @@ use crate::compat::timers::Timers;
 use crate::engine::NumberMap;
 use crate::work::{Message, Network};
 
-/// Tags of a trace's own messages are below this; those of collectives begin here.
+/// First tag of messages of collectives; tags of a trace's own messages are below.
 const COLLECTIVE_TAGS: i32 = 500_000_000;
 /// The largest message: sizes are signed 32 bits there.
 pub(super) const MOST_BYTES: u64 = i32::MAX as u64;
 
-/// Time of whole nanoseconds; what is too far never comes.
+/// The time of a whole number of nanoseconds; `NEVER` if it is too large.
 pub(super) fn time(ns: u64) -> Time {
     Time(ns.saturating_mul(1000))
 }
 
-/// Who is told of a message.
+/// The receiver that is told of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receiver {
     Node(u64),
     Stream(u32),
 }
 
-/// A message under way, and the node that ends when its sender knows that it is there.
+/// A message under way, and the node that ends when the sender knows that it has arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub tag: i32,
@@ -53,7 +53,7 @@ impl Context<'_> {
         self.network.now()
     }
 
-    /// Sends a message; `node` ends with it. Without bytes it would never be acknowledged, there as here.
+    /// Sends a message; `node` ends with it. A message without bytes would never be acknowledged, in ASTRA-sim as here.
     pub fn send(&mut self, tag: i32, (from, to): (u32, u32), bytes: u64, node: Option<u64>) {
         if bytes > MOST_BYTES {
             let problem =
@@ -79,38 +79,38 @@ pub(super) fn stream_tag(number: i32) -> i32 {
     number % COLLECTIVE_TAGS + COLLECTIVE_TAGS
 }
 
-/// What a rank is to be told at some instant.
+/// What a rank is told at some instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Timer {
     /// A node ends.
     Node(u64),
-    /// A stream's memory is done; with bytes to reduce, that comes first.
+    /// The memory is done for a stream; if it has bytes to reduce, that comes first.
     Memory { stream: u32, reduces: Option<u64> },
-    /// It has reduced.
+    /// The memory has reduced for a stream.
     Reduced { stream: u32 },
 }
 
-/// A stream's place among the rest, while its algorithm acts.
+/// What a stream's algorithm needs while it acts.
 pub(super) struct Desk<'a, 'b> {
     pub rank: u32,
     pub stream: u32,
     pub tag: i32,
-    /// A group of a part of the ranks: its memory takes a time of its own.
+    /// Whether its group has only a part of the ranks, where the memory takes another time.
     pub local: bool,
     pub timers: &'a mut Timers<(Timer, Cause)>,
     pub context: &'a mut Context<'b>,
 }
 
-/// Wait before a message within a group of a part of the ranks, ns.
+/// Wait before a message within a group that has only a part of the ranks, ns.
 const LOCAL_DELAY: u64 = 10;
 
 impl Desk<'_, '_> {
-    /// Sends to a rank. Nobody waits for its end.
+    /// Sends to a rank. Nothing waits for the end of the message.
     pub fn send(&mut self, to: u32, bytes: u64) {
         self.context.send(self.tag, (self.rank, to), bytes, None);
     }
 
-    /// Expects bytes from a rank. True: they are there.
+    /// Expects bytes from a rank. True: they have arrived.
     pub fn expect(&mut self, from: u32, bytes: u64) -> bool {
         let receiver = Receiver::Stream(self.stream);
         self.context.matching.expect((self.tag, from, self.rank), bytes, receiver)

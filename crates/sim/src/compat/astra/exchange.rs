@@ -1,7 +1,7 @@
-//! Rings, direct exchanges, halving and doubling: one machine, which differs in who is next and with how much.
+//! Rings, direct exchanges, and halving and doubling: one state machine, in which the next partner and the size differ.
 //!
-//! A message is sent when the memory is done with it, and the next one is made when a message has come. What the memory
-//! does is in cycles: first some messages as they are, then some that are reduced, if the collective reduces.
+//! A message is sent when the memory is done with it, and the next one is made when a message has arrived. The memory works
+//! in cycles: first it copies some messages, then it reduces some, if the collective reduces.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use super::desk::Desk;
 use super::groups::Ring;
 use super::plan::{Algorithm, Implementation, Kind};
 
-/// A message to be sent, and at the same time the one that is expected in return.
+/// A message to be sent, and the message expected in return.
 #[derive(Clone, Copy, Debug)]
 struct Message {
     to: u32,
@@ -17,14 +17,14 @@ struct Message {
     bytes: u64,
 }
 
-/// Who is next, and with how much.
+/// The next partner, and the size.
 #[derive(Debug)]
 enum Partner {
     /// Always the neighbours.
     Neighbours { onwards: bool },
-    /// One after the other, further away each time; places in the ring.
+    /// All others in turn, further away each time; places in the ring.
     Everyone { onwards: bool, to: u32, from: u32 },
-    /// Half or twice as far away each time; `doubles` says which, and of an all-reduce whether it has turned.
+    /// Half or twice as far away each time. `doubles` says which, and whether an all-reduce is in its second half.
     Halving { offset: u32, doubles: bool },
 }
 
@@ -35,15 +35,15 @@ pub(super) struct Exchange {
     kind: Kind,
     partner: Partner,
     bytes: u64,
-    /// Messages begun with.
+    /// Messages that it starts with.
     width: u32,
     /// Messages still to be sent.
     left: u32,
-    /// Messages for which the memory is done, and which are not sent.
+    /// Messages that the memory is done with, and that are not sent yet.
     ready: u32,
     waiting: VecDeque<Message>,
     received: u32,
-    /// Of the cycle that runs: messages as they are, and those that are reduced in a collective that reduces.
+    /// Messages of the current cycle: copied, and reduced if the collective reduces.
     plain: u32,
     reduced: u32,
     odd_cycle: bool,
@@ -101,7 +101,7 @@ impl Exchange {
         }
     }
 
-    /// The largest message that a rank sends; asked before it begins.
+    /// The largest message that a rank sends; call before it begins.
     pub fn message_bytes(&self) -> u64 {
         match self.partner {
             Partner::Halving { doubles: true, .. } => self.bytes.saturating_mul(self.ring.size as u64 / 2),
@@ -119,7 +119,7 @@ impl Exchange {
         }
     }
 
-    /// A message has come.
+    /// A message has arrived.
     pub fn on_received(&mut self, desk: &mut Desk) {
         self.received += 1;
         self.add(desk);
@@ -131,7 +131,7 @@ impl Exchange {
         let others = self.ring.size - 1;
         let direct = matches!(self.partner, Partner::Everyone { .. });
         let turns = if direct && self.kind == Kind::AllReduce && self.left <= others {
-            // All is reduced before any of it is handed on.
+            // Everything is reduced before any of it is passed on.
             if self.received < others {
                 return false;
             }
@@ -212,7 +212,7 @@ impl Exchange {
         }
     }
 
-    /// Sends the next message, if there is one that may be sent, and expects its counterpart.
+    /// Sends the next message, if one may be sent, and expects its counterpart.
     fn send(&mut self, desk: &mut Desk) {
         if self.left == 0 || self.ready == 0 {
             return;

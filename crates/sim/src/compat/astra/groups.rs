@@ -1,16 +1,16 @@
-//! Rings and trees: which ranks a phase is among, and who is next to whom.
+//! Rings and trees: the ranks of a phase, and their neighbours.
 
 use std::sync::Arc;
 
 use super::plan::{Algorithm, AstraPlan, Implementation};
 
-/// Ranks in a ring, and one's own place.
+/// A ring of ranks, and this rank's place in it.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     members: Members,
     pub size: u32,
     pub place: u32,
-    /// Of a group of a part of the ranks.
+    /// Whether its group has only a part of the ranks.
     pub local: bool,
 }
 
@@ -21,13 +21,13 @@ enum Members {
 }
 
 impl Ring {
-    /// Every `stride`-th rank, `size` of them, this one among them.
+    /// The ring of `size` ranks, `stride` apart, that has this rank.
     fn regular(rank: u32, size: u32, stride: u32) -> Ring {
         let place = rank % (stride * size) / stride;
         Ring { members: Members::Regular { first: rank - place * stride, stride }, size, place, local: false }
     }
 
-    /// Ranks in the order of a list; none if this one is not in it.
+    /// The ring in the order of a list; `None` if this rank is not in it.
     pub fn listed(rank: u32, ranks: &Arc<[u32]>) -> Option<Ring> {
         let place = ranks.iter().rposition(|&one| one == rank)? as u32;
         Some(Ring { members: Members::Listed(ranks.clone()), size: ranks.len() as u32, place, local: true })
@@ -41,7 +41,7 @@ impl Ring {
         }
     }
 
-    /// The place some steps on, or back.
+    /// The place that is some steps further on, or back.
     pub fn step(&self, place: u32, steps: u32, onwards: bool) -> u32 {
         let steps = steps % self.size;
         (place + if onwards { steps } else { self.size - steps }) % self.size
@@ -57,11 +57,11 @@ pub(super) struct Branch {
 }
 
 impl Branch {
-    /// The branch of the rank in `place` of `size` ranks, a power of two: one end is the root, and the rest are a
-    /// balanced tree, in order. `rank` gives the rank in a place.
+    /// The branch of the rank in `place`, of `size` ranks, which is a power of two. The rank at one end is the root, and the
+    /// others form a balanced tree, in order. `rank` gives the rank in a place.
     fn new(place: u32, size: u32, root_is_last: bool, rank: impl Fn(u32) -> u32) -> Branch {
         let (root, shift) = if root_is_last { (size - 1, 1) } else { (0, 0) };
-        // In the balanced tree places count from 1: then the lowest bit that is set tells the height.
+        // In the balanced tree places count from 1, so that the lowest set bit gives the height.
         let rank_of = |number: u32| if number == size { rank(root) } else { rank(number - shift) };
         if place == root {
             let child = Some(rank_of(size / 2));
@@ -83,7 +83,7 @@ impl Branch {
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
     Ring(Ring),
-    /// A tree whose root is the last rank, and one whose root is the first; chunks take turns.
+    /// A tree whose root is the last rank, and one whose root is the first; chunks alternate between them.
     Trees {
         ring: Ring,
         taken: u32,
@@ -108,7 +108,7 @@ impl Shape {
 /// The dimensions of a list of algorithms, as a rank sees them.
 ///
 /// # Errors
-/// What is impossible in it.
+/// What is impossible in the list.
 pub(super) fn shapes(plan: &AstraPlan, rank: u32, list: &[Implementation]) -> Result<Vec<Shape>, String> {
     if list.is_empty() || list.len() > plan.dims.len() {
         return Err(format!("expected 1 to {} algorithms, one a dimension", plan.dims.len()));

@@ -1,4 +1,4 @@
-//! A collective as chunks, and a chunk as phases: one for each dimension, or for an all-reduce up to two.
+//! A collective as chunks, and a chunk as phases: one for each dimension, or up to two in an all-reduce.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::groups::{shapes, Ring, Shape};
 use super::plan::{Algorithm, AstraPlan, Implementation, Kind};
 use super::tree::Tree;
 
-/// What a phase's algorithm is.
+/// The algorithm of a phase.
 #[derive(Debug)]
 pub(super) enum Machine {
     Exchange(Exchange),
@@ -33,7 +33,7 @@ impl Phase {
     }
 }
 
-/// Which queue of a dimension is next: for a collective that passes once, and for the two passes of an all-reduce.
+/// The next queue of a dimension: for collectives with one pass, and for the two passes of an all-reduce.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turns {
     once: u32,
@@ -54,11 +54,11 @@ struct Group {
     ranks: Arc<[u32]>,
     /// Number of its next stream.
     next_stream: i32,
-    /// By kind, where the group is not of all ranks.
+    /// Layouts by kind, where the group does not have all ranks.
     layouts: HashMap<Kind, Layout>,
 }
 
-/// Streams of a group count from this times its number.
+/// Stream numbers of a group begin at its number times this.
 const GROUP_STREAMS: i32 = 1_000_000;
 /// Dimensions that a group of all ranks can have.
 const GROUP_DIMS: usize = 10;
@@ -78,14 +78,14 @@ pub(super) struct Collectives {
 pub(super) struct Asked {
     pub kind: Kind,
     pub bytes: u64,
-    /// 0: all ranks.
+    /// Number of the group; 0 has all ranks.
     pub group: i32,
     pub priority: i32,
     /// Dimensions that take part.
     pub dims: Vec<bool>,
 }
 
-/// A chunk: the number of its stream and its phases, the last one first.
+/// A chunk: the number of its stream, and its phases in reverse order.
 pub(super) type Chunk = (i32, Vec<Phase>);
 
 /// How a collective is cut.
@@ -107,16 +107,16 @@ impl Collectives {
         }
     }
 
-    /// A group under a name, with the number that its streams count from.
+    /// Sets the group with a name, and the number of its streams.
     pub fn set_group(&mut self, name: i32, number: i32, ranks: Vec<u32>) {
         let next_stream = number.wrapping_mul(GROUP_STREAMS);
         self.groups.insert(name, Group { ranks: ranks.into(), next_stream, layouts: HashMap::new() });
     }
 
-    /// How a collective is cut: a chunk has at least a byte for each rank, and the last one is not shortened.
+    /// Cuts a collective: a chunk has at least a byte for each rank, and the last chunk is as long as the others.
     ///
     /// # Errors
-    /// Where ASTRA-sim would cut without end.
+    /// ASTRA-sim would never stop cutting.
     pub fn cut(asked: &Asked, plan: &AstraPlan) -> Result<Cut, String> {
         if plan.splits == 0 {
             return Err("comm_size: expected preferred-dataset-splits in the system file".into());
@@ -222,7 +222,7 @@ impl Collectives {
         group.layouts.get_mut(&kind).ok_or_else(String::new)
     }
 
-    /// The next chunk of a collective that was checked; none if no dimension takes part.
+    /// The next chunk of a checked collective; `None` if no dimension takes part.
     pub fn chunk(&mut self, asked: &Asked, bytes: u64, plan: &AstraPlan) -> Option<Chunk> {
         let mut turns = std::mem::take(&mut self.turns);
         let phases = self.layout(asked, plan).map(|layout| layout.phases(asked, bytes, plan, &mut turns));
@@ -232,7 +232,7 @@ impl Collectives {
             return None;
         }
         phases.reverse();
-        // Both count, also where only the group's number is used.
+        // Both numbers count up, even where only the group's is used.
         let number = self.next_stream;
         self.next_stream = number.wrapping_add(1);
         let number = match self.groups.get_mut(&asked.group) {
@@ -289,7 +289,7 @@ impl Layout {
                     };
                     (Some(Machine::Exchange(exchange)), after)
                 }
-                // A tree is an all-reduce whatever it is asked for.
+                // A tree always does an all-reduce, whatever was asked for.
                 (trees, _) => {
                     (trees.next_branch().map(|branch| Machine::Tree(Tree::new(branch, left))), left)
                 }

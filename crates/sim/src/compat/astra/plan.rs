@@ -9,31 +9,31 @@ use crate::plan::PlanError;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AstraPlan {
-    /// Trace of each rank, as messages name it.
+    /// Name of each rank's trace, for messages.
     pub files: Vec<String>,
     /// Ranks in each dimension of the logical topology.
     pub dims: Vec<u32>,
     /// Queues of each dimension.
     pub queues_per_dim: u32,
-    /// Wait before a message, ns.
+    /// Time to wait before a message, ns.
     pub endpoint_delay: u64,
-    /// Streams that run at a time in a dimension.
+    /// Streams that run at the same time in a dimension.
     pub active_chunks: u32,
-    /// Chunks of a collective. 0: it was not given.
+    /// Chunks of a collective; 0 if it was not given.
     pub splits: u64,
     /// Which of several collectives is first.
     pub policy: Policy,
-    /// An all-reduce of several dimensions as reduce-scatters, one all-reduce and all-gathers.
+    /// Whether an all-reduce in several dimensions is done as reduce-scatters, one all-reduce, and all-gathers.
     pub local_bw_aware: bool,
-    /// Memory of a rank, B/s. 0: none, and a reduction never ends.
+    /// Memory bandwidth of a rank, B/s. With 0, a reduction never ends.
     pub local_mem_bw: f64,
     /// FLOP/s of a rank.
     pub peak_perf: f64,
-    /// Compute nodes take what the roofline says.
+    /// Whether compute nodes take the time that the roofline gives.
     pub roofline: bool,
-    /// Every node takes its recorded time, and nothing is sent.
+    /// Whether every node takes its recorded time, and nothing is sent.
     pub replay_only: bool,
-    /// By kind of collective, its algorithm in each dimension.
+    /// The algorithm of each kind of collective in each dimension.
     pub implementations: Implementations,
     /// Ranks of communicator groups, by their numbers.
     pub groups: BTreeMap<i32, Vec<u32>>,
@@ -49,7 +49,7 @@ pub enum Policy {
     Explicit,
 }
 
-/// By kind of collective, its algorithm in each dimension; none where the system file has no list.
+/// The algorithm of each kind of collective in each dimension; `None` where the system file has no list.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -64,11 +64,11 @@ pub struct Implementations {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Implementation {
-    /// Which.
+    /// The algorithm.
     pub algorithm: Algorithm,
-    /// Messages that a direct exchange starts with. None: one to each.
+    /// Messages that a direct exchange starts with. `None`: one to each rank.
     pub window: Option<u32>,
-    /// One ring of all ranks, whatever the dimensions.
+    /// Whether there is one ring of all ranks, whatever the dimensions are.
     pub of_all: bool,
 }
 
@@ -112,7 +112,7 @@ impl AstraPlan {
         self.dims.iter().product()
     }
 
-    /// What the traces are called together.
+    /// The common name of the traces.
     pub(super) fn name(&self) -> &str {
         let file = self.files.first().map_or("", String::as_str);
         file.rsplit('/').next().and_then(|name| name.strip_suffix(".0.et")).unwrap_or(file)
@@ -130,7 +130,7 @@ impl AstraPlan {
         .as_deref()
     }
 
-    /// Time of a reduction of `bytes` on a rank, ns: two reads and a write, each cut to whole nanoseconds.
+    /// Time to reduce `bytes` on a rank, ns: two reads and a write, each cut to whole nanoseconds.
     pub(super) fn reduction(&self, bytes: u64) -> u64 {
         if self.local_mem_bw == 0.0 {
             return u64::MAX;
@@ -138,7 +138,7 @@ impl AstraPlan {
         3 * (bytes as f64 / self.local_mem_bw * 1e9) as u64
     }
 
-    /// Streams that run at a time in a queue.
+    /// Streams that run at the same time in a queue.
     pub(super) fn streams_per_queue(&self) -> u32 {
         self.active_chunks.div_ceil(self.queues_per_dim)
     }

@@ -1,22 +1,22 @@
-//! One rank's part of a collective: which messages it sends when which others are there.
+//! One rank's part of a collective: which messages it sends once which others have arrived.
 //!
-//! A collective on rings is cut by ranks and by channels; a rank sends the next piece when one has come in. What comes
-//! before the rank has sent its own of the same number waits for that. An all-to-all sends everything at once. Before
-//! each message the memory takes its time: the first one of a cycle as it is, others with a reduction.
+//! A collective on rings is cut by ranks and by channels; a rank sends its next piece when a piece has arrived. A piece that
+//! arrives before the rank has sent its own piece with that number waits for that. An all-to-all sends everything at once.
+//! The memory handles a message before it is sent: the first of a cycle is only copied, the others are reduced.
 
 use super::groups::{Members, Neighbours};
 use super::plan::Kind;
 
-/// Time of the memory, ns: reading or writing, whatever the size.
+/// Time in which the memory reads or writes, ns, whatever the size.
 const ACCESS_NS: u64 = 10;
 
 /// A message within a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub channel: u32,
-    /// Which one of the channel; of an all-to-all its receiver's place in the group.
+    /// Its number in the channel; in an all-to-all its receiver's place in the group.
     pub step: u32,
-    /// It is another rank's, handed on to this one.
+    /// The rank that it is handed on to, if this rank only passes it on.
     pub to: Option<u32>,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Piece {
 pub(super) struct Label {
     pub channel: u32,
     pub step: u32,
-    /// To whom it is to be handed on.
+    /// The rank that it is to be handed on to.
     pub hand_on: Option<u32>,
 }
 
@@ -41,11 +41,11 @@ pub(super) enum Action {
 #[derive(Debug)]
 struct Channel {
     ring: Neighbours,
-    /// Pieces of its own that were sent: their counterparts are expected.
+    /// Pieces that this rank sent, whose counterparts it expects.
     sent: u32,
-    /// Pieces that came before they were expected.
+    /// Pieces that arrived before they were expected.
     early: Vec<u32>,
-    /// Of the memory's cycle that runs: messages as they are, and those that are reduced.
+    /// Messages of the memory's current cycle: copied, and reduced.
     plain: u32,
     reduced: u32,
 }
@@ -61,10 +61,10 @@ pub(super) struct Exchange {
     channels: Vec<Channel>,
     /// Pieces of a channel that each rank sends.
     steps: u32,
-    /// Messages of a cycle that are reduced: ranks of the dimension but one.
+    /// Messages of a cycle that are reduced: one fewer than the dimension has ranks.
     reduced_in_a_cycle: u32,
     odd_cycle: bool,
-    /// Messages that are not yet out of the NIC, and not yet there.
+    /// Messages that have not left the NIC, and messages that have not arrived.
     to_send: u32,
     to_receive: u32,
 }
@@ -83,12 +83,12 @@ impl Exchange {
         bytes / members.count() as u64 / Self::channels(kind, members) as u64
     }
 
-    /// `dimension` has this many ranks as the logical topology counts them.
+    /// `dimension`: its ranks, as the logical topology counts them.
     pub fn new(kind: Kind, members: Members, rank: u32, bytes: u64, dimension: u32, pxn: bool) -> Exchange {
         let count = members.count();
         let channels = Self::channels(kind, &members);
         let steps = if kind == Kind::AllReduce { 2 * (count - 1) } else { count - 1 };
-        // There an all-gather asks for PXN in a way that never finds it.
+        // SimAI's all-gather asks for PXN in a way that never finds it.
         let pxn = pxn && kind != Kind::AllGather;
         let bytes = Self::message_bytes(kind, &members, bytes);
         let channels: Vec<Channel> = (0..channels)
@@ -154,7 +154,7 @@ impl Exchange {
         actions.push(Action::Wait(piece, if reduces { 3 * ACCESS_NS } else { 0 }));
     }
 
-    /// The memory is done with a piece. What came early counts now.
+    /// The memory is done with a piece. Pieces that arrived early count now.
     pub fn on_memory(&mut self, piece: Piece, actions: &mut Vec<Action>) {
         let Piece { channel: number, step, to } = piece;
         if let Some(to) = to {
@@ -182,7 +182,7 @@ impl Exchange {
         actions.push(Action::Send(to, Label { channel: number, step, hand_on }));
     }
 
-    /// A message is there.
+    /// A message has arrived.
     pub fn on_received(&mut self, label: Label, actions: &mut Vec<Action>) {
         let Label { channel: number, step, hand_on } = label;
         if hand_on.is_some() {
@@ -199,7 +199,7 @@ impl Exchange {
         }
     }
 
-    /// A piece that was expected is there: the next one may be sent.
+    /// An expected piece has arrived: the next one may be sent.
     fn take(&mut self, channel: u32, step: u32, actions: &mut Vec<Action>) {
         self.to_receive -= 1;
         if self.kind != Kind::AllToAll && step + 1 < self.steps {
@@ -207,16 +207,16 @@ impl Exchange {
         }
     }
 
-    /// A message of this rank is out of its NIC.
+    /// A message of this rank has left its NIC.
     pub fn on_sent(&mut self) {
         self.to_send -= 1;
     }
 
-    /// How many messages it has not sent, and how many have not come in.
+    /// How many messages it has not sent, and how many have not arrived.
     pub fn left(&self) -> (u32, u32) {
         (self.to_send, self.to_receive)
     }
 }
 
-/// Time from when a piece is handed to the memory until it has it, ns.
+/// Time until the memory has a piece that is handed to it, ns.
 pub(super) const TO_MEMORY_NS: u64 = ACCESS_NS;

@@ -1,11 +1,11 @@
-//! Who takes part in a collective, and rings through their servers.
+//! The ranks that take part in a collective, and rings through their servers.
 //!
-//! A ring goes through all ranks of a server before it goes to the next one. There are as many channels as ranks in a
-//! server, each with a ring of its own that enters every server at another rank.
+//! A ring passes all ranks of a server before it goes to the next server. There are as many channels as ranks in a server.
+//! Each has its own ring, which enters every server at another rank.
 
 use super::plan::{Group, SimaiPlan};
 
-/// The ranks of a group, in rising order; of each server as many.
+/// The ranks of a group, in rising order; all servers have equally many of them.
 #[derive(Clone, Debug)]
 pub(super) struct Members {
     pub ranks: Vec<u32>,
@@ -15,17 +15,17 @@ pub(super) struct Members {
 /// A rank's place in the ring of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Neighbours {
-    /// To whom it sends, and who hands that on: the rank of its own server that is in the receiver's rail.
+    /// The rank that it sends to, and the rank that passes that on: the one of its own server in the receiver's rail.
     pub next: u32,
     pub by: Option<u32>,
-    /// Where from, and who hands on what comes through the own server to another one.
+    /// The rank that it receives from, which may pass on messages of another rank.
     pub previous: u32,
-    /// The rank of its server for which it hands on.
+    /// The rank of its server that it passes messages on for.
     pub for_whom: Option<u32>,
 }
 
 impl Members {
-    /// The group of a rank, if all its servers have as many of it; two or more ranks.
+    /// The group of a rank, if it has two or more ranks, equally many in each server.
     pub fn of(plan: &SimaiPlan, group: Group, rank: u32) -> Option<Members> {
         let SimaiPlan { tensor, expert, gpus, gpus_per_server, .. } = *plan;
         let (within, number) = (rank % tensor, rank / tensor);
@@ -52,7 +52,7 @@ impl Members {
         self.ranks.len() as u32
     }
 
-    /// Ranks in a server: channels.
+    /// Number of channels, which is the number of ranks in a server.
     pub fn channels(&self) -> u32 {
         self.count() / self.servers
     }

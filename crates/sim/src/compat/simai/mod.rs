@@ -1,11 +1,11 @@
-//! SimAI's front end (aliyun/SimAI, commit b5ff47c): a workload of layers on GPUs, and what becomes of its collectives.
+//! SimAI's front end (aliyun/SimAI, commit b5ff47c): a workload of layers on GPUs, and its collectives.
 //!
-//! Each GPU goes through the layers ([`rank`]). Tensor, data and expert parallelism cut the GPUs into groups, and rings go
-//! through a group's servers ([`groups`]); a collective is a graph of messages on these rings, or from each to each
-//! ([`exchange`]). Each message is a queue pair of its own, which begins a fixed time after it was asked for.
+//! Each GPU goes through the layers ([`rank`]). Tensor, data and expert parallelism divide the GPUs into groups, and rings
+//! pass the servers of a group ([`groups`]). A collective is a graph of messages on these rings, or between all pairs
+//! ([`exchange`]). Each message has its own queue pair, which begins a fixed time after the message was asked for.
 //!
-//! Leaves out: NVLS, whose switches add up on the way; pipeline parallelism, of which that simulator sends nothing either;
-//! what NVSwitches do as nodes of the logical topology, which is to wait for ever.
+//! Leaves out: NVLS, where switches reduce on the way; pipeline parallelism, for which SimAI sends nothing either; and
+//! NVSwitches as nodes of the logical topology, where all they do is wait forever.
 
 mod exchange;
 mod groups;
@@ -36,11 +36,11 @@ pub struct Simai {
     ranks: Vec<Rank>,
     /// Messages whose queue pairs have not begun, in the order in which they will.
     latent: VecDeque<Outgoing>,
-    /// Messages inside of servers that the network does not carry: those that have not come to their receiver's link, and
-    /// those that are on it. Both in the order of their times.
+    /// Messages inside servers that the network does not carry, in the order of their times: those that have not reached
+    /// their receiver's link, and those on it.
     inside: [Vec<(Time, Outgoing)>; 2],
     links: Links,
-    /// Messages in the network, and whether they are out of their NICs.
+    /// Messages in the network, and whether they have left their NICs.
     sent: NumberMap<u32, (Outgoing, bool)>,
     outgoing: Vec<Outgoing>,
     history: History,
@@ -48,8 +48,8 @@ pub struct Simai {
     layers: Vec<LayerRecord>,
 }
 
-/// Timers beyond those of the ranks: a queue pair begins; a message inside of a server has come to its receiver's link, or
-/// is there.
+/// Timers beside those of the ranks: a queue pair begins; a message inside a server reaches its receiver's link, or
+/// arrives.
 #[derive(Clone, Copy)]
 enum Extra {
     Begin,
@@ -146,12 +146,12 @@ impl Simai {
         self.sent.insert(number, (message, false));
     }
 
-    /// Notes what becomes of a message inside of a server, and when.
+    /// Notes what happens to a message inside a server, and when.
     fn note(&mut self, extra: Extra, at: Time, message: Outgoing, network: &mut dyn Network) {
         network.call_after(Time(at.0 - network.now().0), self.timer(extra));
         let list = &mut self.inside[extra as usize - 1];
         let place = list.partition_point(|(time, _)| *time > at);
-        // The next one is last, and of one time the first.
+        // The next one is last; among equal times it is the one noted first.
         list.insert(place, (at, message));
     }
 

@@ -1,4 +1,4 @@
-//! The plan: what a workload and a topology say, with nothing left to look up.
+//! The plan: a workload and a topology in numbers.
 
 use serde::Deserialize;
 
@@ -15,13 +15,13 @@ const MOST_LAYERS: usize = 1 << 20;
 pub struct SimaiPlan {
     /// What messages call the workload.
     pub file: String,
-    /// GPUs are the ranks, and the nodes from 0.
+    /// Number of GPUs. They are the ranks, and the first nodes.
     pub gpus: u32,
-    /// GPUs of a server, one after the other.
+    /// GPUs in a server, which are numbered one after the other.
     pub gpus_per_server: u32,
-    /// GPUs and NVSwitches together: what that simulator takes for the size of its logical topology.
+    /// Number of GPUs and NVSwitches, which SimAI takes for the size of its logical topology.
     pub nodes: u32,
-    /// Ranks of a group of tensor parallelism, which are one after the other.
+    /// Ranks of a group of tensor parallelism, which are numbered one after the other.
     pub tensor: u32,
     /// Groups of tensor parallelism in a group of expert parallelism.
     pub expert: u32,
@@ -29,9 +29,9 @@ pub struct SimaiPlan {
     pub layers: Vec<LayerPlan>,
     /// Time from a send to the start of its queue pair, ns.
     pub send_latency_ns: u64,
-    /// What leaves a server goes to the GPU first that is in the receiver's rail.
+    /// Whether messages that leave a server first go to the GPU in the receiver's rail.
     pub pxn: bool,
-    /// Links inside of servers whose traffic the network does not carry. None: the network carries all.
+    /// Links inside servers, whose traffic the network does not carry. `None`: the network carries it.
     pub inside: Option<DomainPlan>,
 }
 
@@ -41,13 +41,13 @@ pub struct SimaiPlan {
 pub struct LayerPlan {
     /// Its name.
     pub name: String,
-    /// By [`Part`].
+    /// Its parts, by [`Part`].
     pub parts: [PartPlan; 3],
-    /// Time from the end of a collective until its layer knows, ns.
+    /// Time from the end of a collective until its layer notices, ns.
     pub update_ns: u64,
-    /// What is to be computed again begins here.
+    /// Whether recomputation begins here.
     pub is_checkpoint: bool,
-    /// Before its gradient the layers from the checkpoint on are computed again.
+    /// Whether the layers from the checkpoint on are recomputed before its gradient.
     pub initiates: bool,
 }
 
@@ -55,9 +55,9 @@ pub struct LayerPlan {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartPlan {
-    /// How long it computes.
+    /// Time of computing.
     pub compute_ns: u64,
-    /// What the group does then.
+    /// The collective that follows.
     pub collective: Option<CollectivePlan>,
 }
 
@@ -65,9 +65,9 @@ pub struct PartPlan {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CollectivePlan {
-    /// What.
+    /// What it does.
     pub kind: Kind,
-    /// Among whom.
+    /// The ranks that take part.
     pub group: Group,
     /// Its size.
     pub bytes: u64,
@@ -90,7 +90,7 @@ impl Kind {
     }
 }
 
-/// Whose groups: tensor, data, expert parallelism, and data parallelism among the same experts.
+/// Groups of tensor, data and expert parallelism, and of data parallelism among the same experts.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs)]
@@ -101,7 +101,7 @@ pub enum Group {
     DataExpert,
 }
 
-/// What of a layer.
+/// A part of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum Part {
@@ -117,10 +117,10 @@ impl Part {
 }
 
 impl SimaiPlan {
-    /// Ranks in the dimension in which a part communicates; none where there is nobody to talk to.
+    /// Ranks in the dimension in which a part communicates; `None` where there is no other rank.
     ///
-    /// That simulator cuts all nodes, NVSwitches among them, into groups of tensor parallelism: the forward pass and the
-    /// input gradient are within them, the weight gradient is among them.
+    /// SimAI divides all nodes, including NVSwitches, into groups of tensor parallelism. The forward pass and the input
+    /// gradient communicate within a group, the weight gradient among groups.
     pub(super) fn dimension(&self, part: Part) -> Option<u32> {
         let ranks = match part {
             Part::Weight => self.nodes / self.tensor,
@@ -129,7 +129,7 @@ impl SimaiPlan {
         (ranks > 1).then_some(ranks)
     }
 
-    /// What the workload is called.
+    /// The name of the workload.
     pub(super) fn name(&self) -> &str {
         self.file.rsplit('/').next().unwrap_or(&self.file)
     }

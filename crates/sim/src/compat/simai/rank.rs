@@ -1,5 +1,5 @@
-//! A rank at work: layer by layer forward, and back again, each with computing and then a collective. The weight
-//! gradient's is not waited for; those take turns, the latest first.
+//! A rank at work: it goes forward layer by layer, and back again. Each layer computes and then has a collective. The rank
+//! does not wait for the collectives of weight gradients, which take turns, the latest first.
 
 use std::collections::HashMap;
 use tailback_proto::units::Time;
@@ -18,32 +18,32 @@ const STEP_NS: u64 = 1;
 /// What a rank does before a collective.
 const COMPUTE: StepRecord = StepRecord { kind: "compute", bytes: None, lane: 0 };
 
-/// What a rank is to be told.
+/// What a rank is told.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Timer {
     /// It goes on with the next step.
     Step,
-    /// It goes on, since it has computed.
+    /// It goes on after computing.
     Computed,
     /// The memory has a piece, and takes this time in ns to reduce it.
     Memory(u32, Piece, u64),
     /// It has reduced a piece.
     Reduced(u32, Piece),
-    /// A layer knows that its collective is over.
+    /// A layer notices that its collective is over.
     Layer(Part, u32, Time),
 }
 
-/// What it is about.
+/// What a rank is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Pass(Part),
-    /// Forward once more, before an input gradient.
+    /// A forward pass again, before an input gradient.
     Again,
     /// All steps are done; collectives may still run.
     Rest,
 }
 
-/// A collective that it takes part in.
+/// A collective that the rank takes part in.
 #[derive(Debug)]
 struct Stream {
     layer: u32,
@@ -66,7 +66,7 @@ pub(super) struct Outgoing {
     pub cause: Cause,
 }
 
-/// What is around a rank while it acts.
+/// What a rank needs while it acts.
 pub(super) struct Context<'a> {
     pub plan: &'a SimaiPlan,
     pub network: &'a mut dyn Network,
@@ -85,18 +85,18 @@ pub(super) struct Rank {
     issued: bool,
     went_back: bool,
     passed: bool,
-    /// Time of all computing begun, ns.
+    /// Time of all computation begun, ns.
     pub computed_ns: u64,
     timers: Timers<(Timer, Cause)>,
-    /// Collectives by their number, which is the same at all ranks.
+    /// Collectives by number, which is the same at all ranks.
     streams: HashMap<u32, Stream>,
     next_stream: u32,
     /// Messages of collectives that this rank has not begun.
     early: HashMap<u32, Vec<Label>>,
-    /// Those that wait for their turn, the next one last: within groups of tensor parallelism, and among them.
+    /// Collectives that wait for their turn, the next one last: within groups of tensor parallelism, and among groups.
     waiting: [Vec<u32>; 2],
     running: [Option<u32>; 2],
-    /// By layer: weight gradients that are not over, and since when they are waited for.
+    /// For each layer its weight gradients that are not over, and since when the rank waits for them.
     weights: HashMap<u32, u32>,
     waits_since: HashMap<u32, Time>,
     ended: u32,
@@ -136,7 +136,7 @@ impl Rank {
         self.timers.add(self.rank, Time(ns.saturating_mul(1000)), timer, context.network);
     }
 
-    /// All that is to be told at this instant, in order; more may be noted meanwhile.
+    /// Acts on all that is noted for this instant, in order; more may be noted meanwhile.
     pub fn on_timers(&mut self, context: &mut Context) {
         let now = context.network.now();
         let mut place = 0;
@@ -161,7 +161,7 @@ impl Rank {
         self.timers.end();
     }
 
-    /// Goes on with its steps as far as it gets.
+    /// Goes on with its steps as far as possible.
     pub fn step(&mut self, context: &mut Context) {
         let layers = &context.plan.layers;
         if self.passed {
@@ -282,7 +282,7 @@ impl Rank {
         });
     }
 
-    /// Lets a collective act, and does what it asks for.
+    /// Lets a collective act, and carries out its actions.
     fn act(&mut self, number: u32, context: &mut Context, act: impl FnOnce(&mut Exchange, &mut Vec<Action>)) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
         let mut actions = Vec::new();
@@ -304,7 +304,7 @@ impl Rank {
         }
     }
 
-    /// A collective is over: its layer is told, and then the next one begins.
+    /// Ends a collective: its layer is told, and the next collective begins.
     fn end(&mut self, number: u32, context: &mut Context) {
         let Some(stream) = self.streams.remove(&number) else { return };
         let Stream { layer, part, begin, begun, step, .. } = stream;
@@ -316,7 +316,7 @@ impl Rank {
         self.begin_next(queue, context);
     }
 
-    /// A layer knows that its collective is over.
+    /// A layer notices that its collective is over.
     fn on_layer(&mut self, part: Part, layer: u32, begin: Time, context: &mut Context) {
         let now = context.network.now();
         let mut waited_since = Some(begin);
@@ -341,7 +341,7 @@ impl Rank {
         }
     }
 
-    /// A message for it is there.
+    /// A message for the rank has arrived.
     pub fn on_received(&mut self, number: u32, label: Label, context: &mut Context) {
         let has_begun = self.running.contains(&Some(number));
         if has_begun {
@@ -351,12 +351,12 @@ impl Rank {
         }
     }
 
-    /// A message of it is out of its NIC.
+    /// A message of the rank has left its NIC.
     pub fn on_sent(&mut self, number: u32, context: &mut Context) {
         self.act(number, context, |exchange, _| exchange.on_sent());
     }
 
-    /// What it waits for, unless it has finished.
+    /// What the rank waits for, unless it has finished.
     pub fn waiting(&self, plan: &SimaiPlan) -> Option<String> {
         if self.finished {
             return None;
