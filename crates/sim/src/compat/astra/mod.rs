@@ -1,12 +1,12 @@
-//! ASTRA-sim's system layer (commit 518bd51): traces of operations, and what becomes of their collectives.
+//! ASTRA-sim's system layer (commit 518bd51): traces of operations, and their collectives.
 //!
 //! Each rank works through its Chakra trace ([`trace`], [`window`], [`rank`]). A collective is cut into chunks, each a stream of
 //! phases, one for each dimension of the logical topology ([`phases`]); streams take turns in queues ([`streams`]); a
 //! phase is an algorithm among the ranks of its dimension ([`exchange`], [`tree`]). What an algorithm does with a network
 //! is to send, to expect, and to wait for the memory of its rank ([`desk`]).
 //!
-//! Times are whole nanoseconds, which ASTRA-sim calls cycles. All that a rank has to do at one instant is one event, at
-//! the place of what was noted first. This order, and which call comes before which, decide who sends first.
+//! Times are whole nanoseconds, which ASTRA-sim calls cycles. All that a rank does at one instant is one event, in the place
+//! of the first that was noted. This order, and the order of calls, decide who sends first.
 
 mod desk;
 mod exchange;
@@ -45,7 +45,7 @@ pub struct Astra {
 }
 
 impl Astra {
-    /// Of the files of the ranks' traces, in their order. They are read as the run goes on, and must stay.
+    /// `traces`: the files of the ranks' traces, in the order of ranks. They are read as the run goes on, and must stay.
     ///
     /// # Errors
     /// One line with file, node and field, where a trace or the plan is impossible.
@@ -69,7 +69,7 @@ impl Astra {
         })
     }
 
-    /// Lets a rank act, and notes what came of it.
+    /// Lets a rank act, and notes the result.
     fn with(&mut self, rank: u32, network: &mut dyn Network, act: impl FnOnce(&mut Rank, &mut Context)) {
         if self.is_over() {
             return;

@@ -1,5 +1,6 @@
-//! A rank at work: nodes of its trace in the order of their numbers, as soon as what they wait for is done and what they
-//! need is free. It has one CPU, one GPU for computing and one place for a collective or a send; receives need nothing.
+//! A rank at work. It begins the nodes of its trace in the order of their numbers, as soon as the nodes that they wait for
+//! are done and what they need is free. It has one CPU, one GPU for computing, and one place for a collective or a send;
+//! receives need nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tailback_proto::units::Time;
@@ -22,7 +23,7 @@ pub(super) struct Rank {
     nodes: Window,
     /// Nodes that wait for nothing.
     free: BTreeSet<u64>,
-    /// Nodes that have been begun and have not ended, with when they were begun.
+    /// Nodes that have begun and not ended, and when they began.
     ongoing: BTreeMap<u64, Time>,
     busy: Busy,
     /// Time of all compute nodes begun, ns.
@@ -30,14 +31,14 @@ pub(super) struct Rank {
     timers: Timers<(Timer, Cause)>,
     collectives: Collectives,
     streams: Streams,
-    /// By a collective's node: streams that have not finished.
+    /// For each collective's node its streams that have not finished.
     unfinished: NumberMap<u64, u64>,
     next_priority: i32,
     finished: bool,
     report: Option<Finished>,
 }
 
-/// What is in use.
+/// Resources in use.
 #[derive(Clone, Copy, Debug, Default)]
 struct Busy {
     cpu: bool,
@@ -57,9 +58,9 @@ impl Busy {
 }
 
 impl Rank {
-    /// Of a trace that was read, whose groups and collectives may still be impossible.
+    /// A rank with a checked trace, whose groups and collectives may still be impossible.
     pub fn new(rank: u32, trace: Checked, plan: &AstraPlan) -> Result<Rank, String> {
-        // Groups that the trace defines count for all of it here, so that what cannot be is told before the run.
+        // Groups defined anywhere in the trace count for all of it here, so that errors are found before the run.
         let mut checked = Collectives::new(rank, plan);
         for (name, ranks) in trace.groups {
             checked.set_group(name, name.wrapping_add(1), ranks);
@@ -95,7 +96,7 @@ impl Rank {
         self.report.take()
     }
 
-    /// All that is to be told at this instant, in order; more may be noted meanwhile.
+    /// Acts on all that is noted for this instant, in order; more may be noted meanwhile.
     pub fn on_timers(&mut self, context: &mut Context) {
         let now = context.now();
         let mut place = 0;
@@ -148,7 +149,7 @@ impl Rank {
         self.look_for_the_end(context);
     }
 
-    /// Gives back what a node needed, and frees those that waited for it.
+    /// Returns what a node needed, and frees the nodes that waited for it.
     fn release(&mut self, id: u64, context: &mut Context) {
         let begun = self.ongoing.remove(&id);
         let Some(node) = self.nodes.ends(id, &mut self.free) else { return };
@@ -160,11 +161,11 @@ impl Rank {
         }
     }
 
-    /// Begins all nodes that are free now and whose need is. What becomes free meanwhile waits for the next time.
+    /// Begins all nodes that are free now and whose resource is. Nodes that become free meanwhile wait for the next call.
     fn issue(&mut self, context: &mut Context) {
         let free: Vec<u64> = self.free.iter().copied().collect();
         for id in free {
-            // One may have been begun by a node before it that ended at once.
+            // An earlier node that ended at once may have begun this one.
             let Some(node) = self.nodes.get(id).filter(|_| self.free.contains(&id)) else { continue };
             match self.busy.need(node.need) {
                 Some(true) => continue,
@@ -226,20 +227,20 @@ impl Rank {
             Policy::Explicit => asked.priority,
         };
         self.next_priority = self.next_priority.wrapping_add(1);
-        // What a group was when the trace was read may have changed: it was checked as it is in the end.
+        // The group may have changed since the trace was read; it was checked as it is in the end.
         let Ok(cut) = Collectives::cut(asked, context.plan) else { return };
         if cut.chunks > 0 {
             self.unfinished.insert(node, cut.chunks);
         }
         for _ in 0..cut.chunks {
-            // Without a dimension that takes part a collective never ends, there as here.
+            // If no dimension takes part, a collective never ends, in ASTRA-sim as here.
             let Some((tag, phases)) = self.collectives.chunk(asked, cut.bytes, context.plan) else { return };
             let stream = self.streams.add(Stream::new(tag, priority, node, phases));
             self.go_on(stream, context);
         }
     }
 
-    /// Lets the algorithm of a stream act; when its part is over the stream goes on.
+    /// Lets the algorithm of a stream act. When the phase is over, the stream goes on.
     fn act(&mut self, stream: u32, context: &mut Context, act: impl FnOnce(&mut Machine, &mut Desk) -> bool) {
         let found = self.streams.get(stream);
         let tag = found.tag;
@@ -254,7 +255,7 @@ impl Rank {
         }
     }
 
-    /// Takes a stream to its next phase or to its end. A collective's end comes before its last stream's turn is free.
+    /// Moves a stream to its next phase, or ends it. A collective ends before the turn of its last stream is free.
     fn go_on(&mut self, stream: u32, context: &mut Context) {
         let found = self.streams.get(stream);
         let (before, is_last, node) = (found.queue, found.phases.is_empty(), found.node);
@@ -301,7 +302,7 @@ impl Rank {
         }
     }
 
-    /// What it waits for, unless it has finished.
+    /// What the rank waits for, unless it has finished.
     pub fn waiting(&self, plan: &AstraPlan) -> Option<String> {
         if self.finished {
             return None;

@@ -1,22 +1,22 @@
-//! Streams take turns: in each queue some run at a time, and those that wait stand behind all that have begun and
-//! behind those of their own or of higher priority.
+//! Streams take turns. In each queue a number of them run at the same time. A new one waits behind all that have begun,
+//! and behind those of the same or a higher priority.
 
 use super::phases::{Machine, Phase};
 
 /// A chunk of a collective on its way through its phases.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// What its messages carry.
+    /// Tag of its messages.
     pub tag: i32,
     pub priority: i32,
     /// The collective's node.
     pub node: u64,
-    /// Phases to come, the last one first.
+    /// Phases to come, in reverse order.
     pub phases: Vec<Phase>,
-    /// The queue it stands in.
+    /// The queue that it is in.
     pub queue: Option<u32>,
     begun: bool,
-    /// The phase that it is in; none while that acts.
+    /// Its current phase; `None` while that acts.
     pub machine: Option<Machine>,
 }
 
@@ -64,14 +64,14 @@ impl Streams {
         &mut self.slots[at as usize]
     }
 
-    /// Takes a stream out of its queue. Its turn there is not yet free.
+    /// Takes a stream out of its queue. Its turn there is not free yet.
     pub fn leave(&mut self, at: u32) {
         if let Some(queue) = self.slots[at as usize].queue {
             self.queues[queue as usize].streams.retain(|&stream| stream != at);
         }
     }
 
-    /// Lets a stream begin its next phase in that phase's queue. False: there is none.
+    /// Puts a stream into the queue of its next phase. False: there is no next phase.
     pub fn enter_next(&mut self, at: u32) -> bool {
         let stream = &mut self.slots[at as usize];
         let Some(Phase { queue, machine }) = stream.phases.pop() else { return false };
@@ -89,12 +89,12 @@ impl Streams {
         true
     }
 
-    /// A turn of a queue is free.
+    /// Frees a turn of a queue.
     pub fn free_turn(&mut self, queue: u32) {
         self.queues[queue as usize].running -= 1;
     }
 
-    /// The next stream of a queue that may begin, and now has.
+    /// Begins the next stream of a queue, if one may begin.
     pub fn next_to_begin(&mut self, queue: u32) -> Option<u32> {
         let queue = &mut self.queues[queue as usize];
         if queue.running >= self.most_running {

@@ -1,4 +1,4 @@
-//! Chakra execution traces (schema of mlcommons/chakra, `et_def.proto`): one metadata message and then nodes, each behind
+//! Chakra execution traces (schema of mlcommons/chakra, `et_def.proto`): a metadata message and then nodes, each preceded by
 //! its length.
 
 use prost::encoding::decode_varint;
@@ -12,7 +12,7 @@ use crate::work::StepRecord;
 
 /// The longest time of a node: 2^64 ps.
 const MOST_MICROS: u64 = u64::MAX / 1_000_000;
-/// Of a length.
+/// Most bytes of a length.
 const VARINT_BYTES: usize = 10;
 
 /// A node of a trace.
@@ -21,7 +21,7 @@ pub(super) struct Node {
     pub id: u64,
     pub need: Need,
     pub task: Task,
-    /// Those that it waits for, each once.
+    /// The nodes that it waits for, each once.
     pub parents: Vec<u64>,
 }
 
@@ -34,19 +34,19 @@ pub(super) enum Need {
     Nothing,
 }
 
-/// Groups that are defined: name and ranks.
+/// Definitions of groups: name and ranks.
 pub(super) type Groups = Vec<(i32, Vec<u32>)>;
 
 /// What a node is.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// Over at once.
+    /// It ends at once.
     Nothing,
     Groups(Groups),
     Compute {
         ns: u64,
     },
-    /// A broadcast, which is only its time.
+    /// A broadcast, which only takes its time.
     Wait {
         ns: u64,
     },
@@ -64,7 +64,7 @@ pub(super) enum Task {
 }
 
 impl Task {
-    /// What it is on its rank's row of a timeline; none where it takes nothing of the rank.
+    /// Its step on its rank's row of a timeline; `None` where it occupies nothing of the rank.
     pub fn step(&self, need: Need) -> Option<StepRecord> {
         let (kind, bytes) = match self {
             Task::Nothing | Task::Groups(_) | Task::Receive { .. } => return None,
@@ -169,7 +169,7 @@ struct Bools {
     values: Vec<bool>,
 }
 
-/// An item of a group's definition within a metadata node.
+/// A group's definition within a metadata node.
 #[derive(serde::Deserialize)]
 struct Defined {
     pg_name: String,
@@ -177,12 +177,12 @@ struct Defined {
 }
 
 impl NodeMessage {
-    /// The first attribute of a name.
+    /// The first attribute with a name.
     fn value(&self, name: &str) -> Option<&Value> {
         self.attr.iter().find(|attribute| attribute.name == name).and_then(|found| found.value.as_ref())
     }
 
-    /// A number or a truth value, as it is cast there. None: it is not there.
+    /// A number or a truth value, cast as in ASTRA-sim. `None`: there is no such attribute.
     fn number(&self, name: &str) -> Result<Option<u64>, String> {
         let has_it = self.attr.iter().any(|attribute| attribute.name == name);
         Ok(Some(match self.value(name) {
@@ -200,7 +200,7 @@ impl NodeMessage {
         self.number(name)?.ok_or_else(|| format!("expected the attribute {name}"))
     }
 
-    /// Bytes of a message or a collective. As it is cast there, a negative number would be one near 2^64.
+    /// Bytes of a message or a collective. ASTRA-sim's cast would turn a negative number into one near 2^64.
     fn bytes(&self) -> Result<u64, String> {
         let found = self.needed("comm_size")?;
         match found as i64 {
@@ -267,7 +267,7 @@ impl NodeMessage {
         })
     }
 
-    /// Time by arithmetic and by memory, whichever is longer.
+    /// Time of its arithmetic or of its memory accesses, whichever is longer.
     fn roofline(&self, plan: &AstraPlan) -> Result<Task, String> {
         let count = self.needed("num_ops")?;
         let (operations, tensor) = (count as f64, self.needed("tensor_size")? as f64);
@@ -275,7 +275,7 @@ impl NodeMessage {
             return Ok(Task::Nothing);
         }
         let performance = (plan.local_mem_bw * (operations / tensor)).min(plan.peak_perf);
-        // Without any there is no number there, and what comes of it is not defined.
+        // With neither, ASTRA-sim has no number here, and its result is undefined.
         match (operations / performance * 1e9) as u64 {
             ns if count > 0 && ns <= MOST_MICROS * 1000 => Ok(Task::Compute { ns }),
             _ => {
@@ -315,7 +315,7 @@ impl NodeMessage {
         Ok(Task::Collective(Box::new(Asked { kind, bytes: self.bytes()?, group, priority, dims })))
     }
 
-    /// Groups as PyTorch's traces define them: JSON in quotes and brackets. What is not readable defines nothing.
+    /// Groups as PyTorch's traces define them: JSON in quotes and brackets. Unreadable text defines no group.
     fn groups(&self, plan: &AstraPlan) -> Groups {
         let text = self.inputs.as_ref().map_or("", |inputs| inputs.values.as_str());
         let inner = text.get(2..text.len().saturating_sub(2)).unwrap_or_default();
@@ -330,7 +330,7 @@ impl NodeMessage {
 }
 
 impl Node {
-    /// From its message. `what`: what it is called until its id is known.
+    /// Reads a node from its message. `what`: its name until its id is known.
     fn of(message: &[u8], what: &str, plan: &AstraPlan, rank: u32) -> Result<Node, String> {
         let read = NodeMessage::decode(message).map_err(|error| format!("{what}: not readable: {error}"))?;
         let of_node = |problem: String| format!("node {}: {problem}", read.id);
@@ -350,7 +350,7 @@ impl Node {
     }
 }
 
-/// Nodes of a part of a file, one after the other.
+/// Reads the nodes of a part of a file one after the other.
 pub(super) struct Nodes<'a, R> {
     file: R,
     /// Where the next one is, and where the part ends.
@@ -363,12 +363,12 @@ pub(super) struct Nodes<'a, R> {
 }
 
 impl<'a, R: BufRead> Nodes<'a, R> {
-    /// Of a file that stands at `at`, where a node begins.
+    /// `file` is positioned at `at`, where a node begins.
     pub fn new(file: R, (at, end): (u64, u64), plan: &'a AstraPlan, rank: u32) -> Self {
         Nodes { file, at, end, read: 0, message: Vec::new(), plan, rank }
     }
 
-    /// What is before the first node.
+    /// Reads the metadata before the first node.
     ///
     /// # Errors
     /// One line.
@@ -376,7 +376,7 @@ impl<'a, R: BufRead> Nodes<'a, R> {
         self.framed("the metadata")
     }
 
-    /// The next node; none after the last.
+    /// The next node; `None` after the last.
     ///
     /// # Errors
     /// One line with node and field.
@@ -390,7 +390,7 @@ impl<'a, R: BufRead> Nodes<'a, R> {
         Node::of(&self.message, &what, self.plan, self.rank).map(Some)
     }
 
-    /// Reads the next message, behind its length.
+    /// Reads a length and the message that follows.
     fn framed(&mut self, what: &str) -> Result<(), String> {
         let begin = self.at;
         let no_length = || format!("byte {begin}: expected the length of {what}");

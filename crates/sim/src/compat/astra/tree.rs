@@ -1,20 +1,20 @@
-//! An all-reduce along a binary tree: up to the root, reduced on the way, and down again.
+//! An all-reduce along a binary tree: data goes up to the root, is reduced on the way, and comes down again.
 
 use super::desk::Desk;
 use super::groups::Branch;
 
-/// What comes next.
+/// What a rank does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Begin,
-    /// A leaf's memory works before it sends.
+    /// A leaf waits for its memory before it sends.
     Leaf,
-    /// Data of this many children are expected.
+    /// It expects data of this many children.
     Children(u32),
-    /// All that the children sent is there, and is reduced.
+    /// All data of the children have arrived, and are being reduced.
     Reducing,
     Parent,
-    /// What the parent sent is there.
+    /// The data of the parent have arrived.
     Down,
 }
 
@@ -63,7 +63,7 @@ impl Tree {
             }
             State::Parent => {
                 self.state = State::Down;
-                // A leaf only takes it in.
+                // A leaf only stores them.
                 desk.wait((!self.is_leaf()).then_some(self.bytes));
             }
             _ => {}

@@ -1,9 +1,9 @@
-//! A rank's trace, of which those nodes are in memory that may begin or run.
+//! A rank's trace. Only nodes that may begin or run are in memory.
 //!
-//! A trace is read twice: once before the run, where all that is wrong with it is told, and again a block of nodes at a time.
-//! Every node whose parents have ended must be there, as if the whole trace were. So when a node begins, all blocks are
-//! read that have a node which waits for one of its own block; and before the run all that have a node that waits for
-//! nothing. A node that has ended is forgotten.
+//! A trace is read twice: as a whole before the run, which finds all errors, and again during the run, a block of nodes at a
+//! time. Every node whose parents have ended must be in memory, as if the whole trace were. So before the run, all blocks
+//! with a node that waits for nothing are read, and when a node begins, all blocks with a node that waits for one of its
+//! block. A node that has ended is forgotten.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, Metadata};
@@ -15,22 +15,22 @@ use super::plan::AstraPlan;
 use super::trace::{unreadable, Groups, Need, Node, Nodes, Task};
 use crate::engine::NumberMap;
 
-/// Nodes of a block; more where a file is not in the order of ids. 1,024 ranks with two blocks each take some 70 MB.
+/// Nodes in a block; more where a file is not in the order of ids. 1,024 ranks with two blocks each take some 70 MB.
 const BLOCK_NODES: u64 = 256;
 
-/// Nodes that follow each other in the file. Their ids are above those of all blocks before.
+/// Consecutive nodes of the file. Their ids are above those of all earlier blocks.
 #[derive(Debug)]
 struct Block {
-    /// Where in the file.
+    /// Its place in the file.
     at: u64,
     nodes: u64,
     /// The highest id.
     last: u64,
-    /// The last block with a node that waits for one of this.
+    /// The last block with a node that waits for a node of this one.
     reach: u32,
 }
 
-/// A node that is in memory.
+/// A node in memory.
 #[derive(Debug)]
 pub(super) struct Held {
     pub need: Need,
@@ -38,36 +38,36 @@ pub(super) struct Held {
     block: u32,
     /// How many nodes it waits for.
     waits_for: u32,
-    /// Those that wait for it.
+    /// The nodes that wait for it.
     children: Vec<u64>,
 }
 
-/// Nodes by their ids.
+/// The nodes of a trace that are in memory, by id.
 #[derive(Debug)]
 pub(super) struct Window {
     path: PathBuf,
-    /// Of the file when it was checked.
+    /// Metadata of the file when it was checked.
     known: Metadata,
     blocks: Vec<Block>,
-    /// How many blocks have been read.
+    /// Number of blocks read.
     read: usize,
     nodes: NumberMap<u64, Held>,
-    /// By the id of a node that has not been read: those that wait for it.
+    /// For nodes that have not been read, by id: the nodes that wait for them.
     ahead: NumberMap<u64, Vec<u64>>,
 }
 
-/// A trace that is right.
+/// A trace without errors.
 pub(super) struct Checked {
     pub window: Window,
     /// Nodes that wait for nothing.
     pub free: BTreeSet<u64>,
     /// Groups that it defines, in the order of ids.
     pub groups: Groups,
-    /// Different collectives, each with the lowest id.
+    /// The different collectives, each with the lowest id of its nodes.
     pub collectives: HashMap<Asked, u64>,
 }
 
-/// Checks a rank's trace, and reads what is to be there before the run.
+/// Checks a rank's trace, and reads the blocks that must be in memory when the run begins.
 ///
 /// # Errors
 /// One line with node and field.
@@ -94,7 +94,7 @@ pub(super) fn open(path: &Path, plan: &AstraPlan, rank: u32) -> Result<Checked, 
     Ok(Checked { window, free, groups, collectives: found.collectives })
 }
 
-/// What there is in a file.
+/// The contents of a file.
 struct Found {
     known: Metadata,
     order: Order,
@@ -103,7 +103,7 @@ struct Found {
     collectives: HashMap<Asked, u64>,
 }
 
-/// Reads all nodes; none where they are not in the order that is expected.
+/// Reads all nodes; `None` where they are not in the expected order.
 fn look_through(path: &Path, plan: &AstraPlan, rank: u32, mut order: Order) -> Result<Option<Found>, String> {
     let file = File::open(path).map_err(unreadable)?;
     let known = file.metadata().map_err(unreadable)?;
@@ -134,7 +134,7 @@ impl Window {
         self.nodes.get(&id)
     }
 
-    /// Before a node begins: those that may begin when it has ended are read.
+    /// Call before a node begins: reads the nodes that may begin once it has ended.
     ///
     /// # Errors
     /// One line, where the file is no longer what it was.
@@ -143,7 +143,7 @@ impl Window {
         self.read(reach as usize + 1, plan, rank)
     }
 
-    /// A node has ended: it is given up, and those that waited for it alone are `free`.
+    /// Forgets a node that has ended. Nodes that waited for nothing else become `free`.
     pub fn ends(&mut self, id: u64, free: &mut BTreeSet<u64>) -> Option<Held> {
         let ended = self.nodes.remove(&id)?;
         for &child in &ended.children {
@@ -156,7 +156,7 @@ impl Window {
         Some(ended)
     }
 
-    /// Reads blocks until there are so many.
+    /// Reads on until this number of blocks has been read.
     fn read(&mut self, blocks: usize, plan: &AstraPlan, rank: u32) -> Result<(), String> {
         if blocks <= self.read {
             return Ok(());
@@ -185,7 +185,7 @@ impl Window {
         Ok(())
     }
 
-    /// Nodes come in the order of ids, so what has a lower one and is not there has ended.
+    /// Adds a node. Blocks come in the order of ids, so a missing node with a lower id has ended.
     fn hold(&mut self, node: Node, block: u32) {
         let mut waits_for = 0;
         for parent in node.parents {
@@ -202,16 +202,16 @@ impl Window {
     }
 }
 
-/// Which nodes there are, and what waits for what. Mostly nodes are in the order of ids, and wait for those before them
-/// alone: then there is nothing to keep but blocks and ids.
+/// Which nodes there are, and what they wait for. In most traces nodes are in the order of ids, and wait only for nodes
+/// before them: then only blocks and ids are kept.
 #[derive(Default)]
 struct Order {
     blocks: Vec<Block>,
-    /// Of nodes in order: ids without a gap, the first and the last.
+    /// Where nodes are in order: ranges of ids without a gap, by first and last id.
     ids: Vec<(u64, u64)>,
-    /// Blocks that have a node which waits for nothing, and all before.
+    /// Number of blocks up to the last one with a node that waits for nothing.
     first: usize,
-    /// In whatever order: ids, each with what the node waits for.
+    /// Where nodes are in any order: ids, each with what the node waits for.
     all: Option<Vec<(u64, Box<[u64]>)>>,
 }
 
@@ -243,7 +243,7 @@ impl Order {
         })
     }
 
-    /// Into the last block, or a new one.
+    /// Puts a node into the last block, or into a new one.
     fn put(&mut self, at: u64, id: u64) {
         match self.blocks.last_mut() {
             Some(block) if block.nodes < BLOCK_NODES => {
@@ -268,10 +268,10 @@ impl Order {
         *reach = (*reach).max(block as u32);
     }
 
-    /// How many blocks have nodes that wait for nothing, and all before.
+    /// Number of blocks up to the last one with a node that waits for nothing.
     ///
     /// # Errors
-    /// One line, where an id is there twice, a parent is not there, or nodes wait for each other.
+    /// One line, where an id occurs twice, a parent does not exist, or nodes wait for each other.
     fn check(&mut self) -> Result<usize, String> {
         let Some(mut nodes) = self.all.take() else { return Ok(self.first) };
         nodes.sort_by_key(|node| node.0);
@@ -304,7 +304,7 @@ impl Order {
 /// Most ids of a circle that a message names.
 const MOST_NAMED: usize = 8;
 
-/// Ids of nodes that wait for each other, if any do. Of nodes in the order of ids, with what each waits for.
+/// Ids of nodes that wait for each other, if any do. `nodes`: ids in order, each with what the node waits for.
 fn circle(nodes: &[(u64, Box<[u64]>)]) -> Option<String> {
     let place = |id: &u64| nodes.partition_point(|node| node.0 < *id);
     let parents_of = |own: usize| nodes[own].1.iter().map(place);
@@ -335,7 +335,7 @@ fn circle(nodes: &[(u64, Box<[u64]>)]) -> Option<String> {
     if done == nodes.len() {
         return None;
     }
-    // Whoever is left waits for one that is left: backwards along such, a node comes up again.
+    // Every node left waits for another one left, so following these links backwards reaches some node twice.
     let before = |own: usize| parents_of(own).filter(|&parent| left[parent] > 0).max();
     let mut at = left.iter().position(|&left| left > 0)?;
     let mut seen = vec![false; nodes.len()];
@@ -360,7 +360,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A node that computes, as a message behind its length.
+    /// A node that computes, as a message after its length.
     fn node(id: u64, parents: &[u64]) -> Vec<u8> {
         let mut body = Vec::new();
         let fields = [(1, id), (3, 4)].into_iter().chain(parents.iter().map(|&parent| (5, parent)));
@@ -392,7 +392,7 @@ mod tests {
         path
     }
 
-    /// Ends nodes in the order that `choose` gives among those that are free; the most that were in memory.
+    /// Ends nodes in the order in which `choose` picks free ones. Returns the most nodes that were in memory.
     fn run(path: &Path, nodes: &[(u64, Vec<u64>)], mut choose: impl FnMut(usize) -> usize) -> usize {
         let plan = plan();
         let Checked { mut window, mut free, .. } = open(path, &plan, 0).expect("it is right");
@@ -424,7 +424,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// In whatever order a file lists its nodes, those that are free are those of the whole trace.
+        /// In any order of nodes in a file, the free nodes are those of the whole trace.
         #[test]
         fn free_is_what_has_nothing_to_wait_for(
             count in 1usize..1500, gap in 1u64..4, back in 1usize..900, swaps in 0usize..40, seed in any::<u64>(),
@@ -434,7 +434,7 @@ mod tests {
                 random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 (random >> 33) as usize % below
             };
-            // What waits for what is of an order of its own, so a node may wait for one of a higher id.
+            // Dependencies have an order of their own, so a node may wait for one with a higher id.
             let mut ids: Vec<u64> = (0..count as u64).map(|id| id * gap).collect();
             for _ in 0..swaps {
                 ids.swap(draw(count), draw(count));
@@ -448,7 +448,7 @@ mod tests {
                 parents.dedup();
                 nodes.push((ids[place], parents));
             }
-            // In the order of ids, but for a few.
+            // The file is in the order of ids, except for a few nodes.
             nodes.sort_by_key(|node| node.0);
             for _ in 0..draw(3) {
                 let (one, other) = (draw(count), draw(count));
