@@ -129,12 +129,12 @@ def _going_on(folder: Path) -> Iterator[None]:
 def _by_path(option: str, given: list[str], expected: str) -> dict[str, str]:
     found = {}
     for one in given:
-        path, separator, value = one.partition("=")
+        setting, separator, value = one.partition("=")
         if not separator:
             raise ScenarioError([Problem(option, (), f'found "{one[:60]}", expected {expected}')])
-        if path in found:
-            raise ScenarioError([Problem(option, (), f"found {path} twice, expected all of it in one")])
-        found[path] = value
+        if setting in found:
+            raise ScenarioError([Problem(option, (), f"found {setting} twice, expected all of it in one")])
+        found[setting] = value
     return found
 
 

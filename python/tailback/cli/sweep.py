@@ -116,7 +116,7 @@ def _warn(asked: Design) -> None:
     for point in asked.all_points()[:MOST_WARNED]:
         try:
             scenario = load(
-                asked.scenario, sets=[*asked.sets, *(f"{path}={to}" for path, to in point.items())]
+                asked.scenario, sets=[*asked.sets, *(f"{setting}={to}" for setting, to in point.items())]
             )
         except ScenarioError:  # it becomes a row with its message
             continue
@@ -146,17 +146,17 @@ def _asked(
         fields["scenario"] = scenario
     once: set[str] = set()
     for given in vary or ():
-        path, separator, values = given.partition("=")
+        setting, separator, values = given.partition("=")
         if not separator:
             problem = Problem("--vary", (), f'found "{given[:60]}", expected PATH=VALUES')
             raise ScenarioError([problem])
-        if path in once:
-            raise ScenarioError([Problem("--vary", (), f"found {path} twice, expected all values in one")])
-        once.add(path)
-        fields.setdefault("vary", {})[path] = vary_of(values)
+        if setting in once:
+            raise ScenarioError([Problem("--vary", (), f"found {setting} twice, expected all values in one")])
+        once.add(setting)
+        fields.setdefault("vary", {})[setting] = vary_of(values)
     for given in sets or ():
-        path, _, value = given.partition("=")
-        fields.setdefault("set", {})[path] = value
+        setting, _, value = given.partition("=")
+        fields.setdefault("set", {})[setting] = value
     given_fields = {"seeds": seeds, "where": where, "measures": measures, "keep": keep, "store": store}
     fields |= {name: value for name, value in given_fields.items() if value}
     if sample is not None:

@@ -212,7 +212,7 @@ class Fit(Written):
         if name:
             return f"{name}, {label[:1].lower()}{label[1:]}"
         condition = self.conditions[output.condition].items()
-        words = ", ".join(f"{path}={_shortened(value)}" for path, value in condition)
+        words = ", ".join(f"{setting}={_shortened(value)}" for setting, value in condition)
         return f"{label}, with {words}" if words else label
 
 
@@ -221,7 +221,7 @@ def _shortened(value: str) -> str:
 
 
 def _condition(one: Observation) -> Point:
-    return {path: as_text(value) for path, value in sorted(one.set.items())}
+    return {setting: as_text(value) for setting, value in sorted(one.set.items())}
 
 
 def _shown(measure: str | dict[str, Any], place: tuple[str | int, ...]) -> Shown:
@@ -303,17 +303,17 @@ def _rows(path: Path, content: bytes) -> Document:
 
 def _check(asked: Fit) -> None:
     """ScenarioError when something of it cannot be."""
-    for path, free in asked.free.items():
+    for setting, free in asked.free.items():
         try:
             free.check()
         except ValueError as error:
-            raise ScenarioError([Problem("", ("free", path), str(error))]) from None
+            raise ScenarioError([Problem("", ("free", setting), str(error))]) from None
         used = [("set", asked.set)]
         used += [(f"observations.{index}.set", one.set) for index, one in enumerate(asked.observations)]
         for where, settings in used:
-            if path in settings:
+            if setting in settings:
                 text = f"found a setting that {where} has, expected one that is free"
-                raise ScenarioError([Problem("", ("free", path), text)])
+                raise ScenarioError([Problem("", ("free", setting), text)])
     if all(one.held_out for one in asked.observed):
         text = "found only what is held out, expected at least one to fit"
         raise ScenarioError([Problem("", ("observations",), text)])
@@ -329,9 +329,9 @@ def _check_settings(asked: Fit) -> None:
     load(asked.scenario, sets=sets_of(asked.set))
     for index, one in enumerate(asked.observations):
         _check_load(asked, one.set, ("observations", index, "set"))
-    for path, free in asked.free.items():
+    for setting, free in asked.free.items():
         for value in free.tried:
-            _check_load(asked, {path: value}, ("free", path))
+            _check_load(asked, {setting: value}, ("free", setting))
 
 
 def _check_load(asked: Fit, settings: Mapping[str, Any], place: tuple[str | int, ...]) -> None:
@@ -346,4 +346,4 @@ def _check_load(asked: Fit, settings: Mapping[str, Any], place: tuple[str | int,
 
 def sets_of(settings: Mapping[str, Any]) -> list[str]:
     """As after --set."""
-    return [f"{path}={as_text(value)}" for path, value in settings.items()]
+    return [f"{setting}={as_text(value)}" for setting, value in settings.items()]

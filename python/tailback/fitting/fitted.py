@@ -68,7 +68,7 @@ class Fitted:
             if one.at_edge:
                 end = "lower" if one.best < 0.5 else "upper"
                 lines.append(
-                    f"{one.path}: the best fit lies at the {end} end of its prior, "
+                    f"{one.setting}: the best fit lies at the {end} end of its prior, "
                     f"{self._words(one, one.best)}: what was observed may want more than the prior allows."
                 )
         for answer in self.found.answers:
@@ -136,8 +136,8 @@ class Fitted:
         return lines
 
     def _of(self, one: Unknown) -> str:
-        free = self.asked.free[one.path]
-        name = f"{one.path} ({free.means})" if free.means else one.path
+        free = self.asked.free[one.setting]
+        name = f"{one.setting} ({free.means})" if free.means else one.setting
         if one.probabilities:
             tells = "not identified" if one.verdict == "not identified" else self._likeliest(one)
             return f"{name}: {tells}. Probability: {self._each(one)} (calibrated)."
@@ -207,7 +207,7 @@ class Fitted:
         return words_of(one.output.shown, one.tolerance)
 
     def _words(self, one: Unknown, share: float) -> str:
-        return self.asked.free[one.path].words(share)
+        return self.asked.free[one.setting].words(share)
 
     def tables(self) -> list[Table]:
         """For the terminal: the unknowns, and the observations."""
@@ -227,8 +227,8 @@ class Fitted:
         """As `UNKNOWN_HEAD` says."""
         return [
             [
-                one.path,
-                self.asked.free[one.path].prior,
+                one.setting,
+                self.asked.free[one.setting].prior,
                 self._words(one, one.best),
                 self._each(one)
                 if one.probabilities
@@ -258,7 +258,8 @@ class Fitted:
     def set_lines(self) -> list[str]:
         """The best fit as settings."""
         return [
-            f"--set {one.path}={self.asked.free[one.path].setting(one.best)}" for one in self.found.unknowns
+            f"--set {one.setting}={self.asked.free[one.setting].setting(one.best)}"
+            for one in self.found.unknowns
         ]
 
     def data(self) -> dict[str, Any]:
@@ -282,15 +283,15 @@ class Fitted:
                 for one in self.found.next
             ],
             "best_fit": {
-                one.path: self.asked.free[one.path].setting(one.best) for one in self.found.unknowns
+                one.setting: self.asked.free[one.setting].setting(one.best) for one in self.found.unknowns
             },
             "lines": self.lines(),
         }
 
     def _unknown_data(self, one: Unknown) -> dict[str, Any]:
-        free = self.asked.free[one.path]
+        free = self.asked.free[one.setting]
         data = {
-            "setting": one.path,
+            "setting": one.setting,
             "means": free.means,
             "prior": free.prior_data,
             "role": "calibrated",
@@ -341,8 +342,8 @@ class Fitted:
         points = self.found.posterior.drawn(_DRAWS)
         return pa.table(
             {
-                path: [free.value(share) for share in points[:, index].tolist()]
-                for index, (path, free) in enumerate(self.asked.free.items())
+                setting: [free.value(share) for share in points[:, index].tolist()]
+                for index, (setting, free) in enumerate(self.asked.free.items())
             }
         )
 
@@ -353,9 +354,9 @@ class Fitted:
         """
         rows = [
             {
-                "setting": one.path,
-                "value": None if one.probabilities else self.asked.free[one.path].value(share),
-                "set": self.asked.free[one.path].setting(share),
+                "setting": one.setting,
+                "value": None if one.probabilities else self.asked.free[one.setting].value(share),
+                "set": self.asked.free[one.setting].setting(share),
                 "log_likelihood": log,
             }
             for one in self.found.unknowns
@@ -371,7 +372,7 @@ class Fitted:
         rows = [self._answer_data(one) for one in self.found.answers]
         for row in rows:
             row["low"], row["high"] = row.pop("interval_90")
-            row["set"] = ", ".join(f"{path}={value}" for path, value in row["set"].items())
+            row["set"] = ", ".join(f"{setting}={value}" for setting, value in row["set"].items())
         return pa.Table.from_pylist(rows)
 
     def __repr__(self) -> str:

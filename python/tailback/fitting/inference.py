@@ -33,7 +33,7 @@ class Unknown(NamedTuple):
     of a list, `median` and interval say nothing.
     """
 
-    path: str
+    setting: str
     best: float
     median: float
     low: float
@@ -107,14 +107,14 @@ def infer(asked: Fit, emulated: Emulated) -> Inference:
     found = posterior(likelihood, asked.axes)
     best, along = profiles(likelihood, found)
     unknowns = []
-    for index, path in enumerate(asked.free):
+    for index, setting in enumerate(asked.free):
         low, high = found.interval(index)
         at, middle, profile = float(best[index]), found.quantile(index, 0.5), along[index]
         if asked.axes.counts[index]:
             each = tuple(found.probabilities(index).tolist())
-            unknowns.append(Unknown(path, at, middle, low, high, profile, _verdict_of(each), each))
+            unknowns.append(Unknown(setting, at, middle, low, high, profile, _verdict_of(each), each))
         else:
-            unknowns.append(Unknown(path, at, middle, low, high, profile, _verdict(profile)))
+            unknowns.append(Unknown(setting, at, middle, low, high, profile, _verdict(profile)))
     left_out = {one.output: emulated.emulators[one.output].left_out() for one in asked.observed}
     noise = {
         one.output: float(emulated.emulators[one.output].noise_at(best[None])[0] ** 0.5)
@@ -154,12 +154,12 @@ def likely(probabilities: Sequence[float]) -> list[int]:
     return order[: next((count for count, sum_ in enumerate(sums, 1) if sum_ >= LEVEL), len(order))]
 
 
-def _trades(paths: Sequence[str], found: Posterior) -> list[Trade]:
+def _trades(settings: Sequence[str], found: Posterior) -> list[Trade]:
     correlation = found.correlation()
     every = [
-        Trade(paths[a], paths[b], float(correlation[a, b]))
-        for a in range(len(paths))
-        for b in range(a + 1, len(paths))
+        Trade(settings[a], settings[b], float(correlation[a, b]))
+        for a in range(len(settings))
+        for b in range(a + 1, len(settings))
         if abs(correlation[a, b]) >= _TRADED
     ]
     return sorted(every, key=lambda one: -abs(one.correlation))

@@ -177,14 +177,14 @@ def _interrupts() -> Iterator[None]:
 
 def _first(asked: Fit) -> dict[str, Any]:
     """A Latin hypercube over the priors, under each condition; or all of lists, if there is nothing else."""
-    vary = {path: free.varied for path, free in asked.free.items()}
+    vary = {setting: free.varied for setting, free in asked.free.items()}
     sample = None if asked.axes.only_lists else Sample(points=asked.first)
     return {"vary": vary, "points": asked.conditions, "sample": sample}
 
 
 def _at(asked: Fit, points: Array) -> dict[str, Any]:
     settings = [
-        {path: free.setting(share) for (path, free), share in zip(asked.free.items(), row, strict=True)}
+        {setting: free.setting(share) for (setting, free), share in zip(asked.free.items(), row, strict=True)}
         for row in points.tolist()
     ]
     return {"points": [{**condition, **one} for condition in asked.conditions for one in settings]}
@@ -196,7 +196,7 @@ def _emulated(asked: Fit, rounds: Mapping[str, SweepResult], outputs: Sequence[O
     seeds = asked.seeds_in_order()
     for done in rounds.values():
         for point, seed, output, value in _values(asked, done):
-            index = points.setdefault(tuple(point[path] for path in asked.free), len(points))
+            index = points.setdefault(tuple(point[setting] for setting in asked.free), len(points))
             if output in outputs:
                 found[output, index, seeds.index(seed)] = value
     tables = {output: np.full((len(points), len(seeds)), math.nan) for output in outputs}

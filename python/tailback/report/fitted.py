@@ -52,7 +52,7 @@ def render_fit(done: Fitted) -> str:
 
 
 def _unknown(number: int, done: Fitted, one: Unknown) -> Plot:
-    free = done.asked.free[one.path]
+    free = done.asked.free[one.setting]
     caption = f"{free.means[:1].upper()}{free.means[1:]}. " if free.means else ""
     caption += "Dashed: the prior. Blue: what the observations leave of it. "
     if isinstance(free, Listed):
@@ -61,7 +61,7 @@ def _unknown(number: int, done: Fitted, one: Unknown) -> Plot:
     else:
         caption += "In the profile, values above the dotted line are within the 90 % interval."
         figures = [_posterior(number, done, one, free), _profile(number, one, free)]
-    return Plot(f"u{number}", f"{one.path}: {one.verdict}", caption, figures)
+    return Plot(f"u{number}", f"{one.setting}: {one.verdict}", caption, figures)
 
 
 def _probabilities(number: int, free: Listed, one: Unknown) -> Figure:
@@ -78,7 +78,7 @@ def _probabilities(number: int, free: Listed, one: Unknown) -> Figure:
             "hovertemplate": "%{x}: %{y:.3~g} %<extra></extra>",
         }
     ]
-    look = axes(one.path, "Probability, %", height=_HEIGHT)
+    look = axes(one.setting, "Probability, %", height=_HEIGHT)
     look["xaxis"] |= {"type": "category"}
     look["yaxis"]["range"] = [0, 105]
     look["shapes"] = [
@@ -110,7 +110,7 @@ def _best_of_each(number: int, free: Listed, one: Unknown) -> Figure:
             "hovertemplate": "%{x}: %{customdata:.3~g}<extra></extra>",
         }
     ]
-    look = axes(one.path, "Log likelihood, best = 0", height=_HEIGHT)
+    look = axes(one.setting, "Log likelihood, best = 0", height=_HEIGHT)
     look["xaxis"] |= {"type": "category", "range": [-0.5, free.count - 0.5]}
     look["yaxis"]["range"] = [-8.4, 0.4]
     label = "; ".join(f"{value}: {log:.1f}" for value, log in zip(free.tried, logs, strict=True))
@@ -143,7 +143,7 @@ def _posterior(number: int, done: Fitted, one: Unknown, free: Free) -> Figure:
         },
     ]
     label = (
-        f"Posterior of {one.path}: 90 % between {free.words(one.low)} and {free.words(one.high)}, "
+        f"Posterior of {one.setting}: 90 % between {free.words(one.low)} and {free.words(one.high)}, "
         f"best {free.words(one.best)}."
     )
     return Figure(
@@ -179,12 +179,12 @@ def _profile(number: int, one: Unknown, free: Free) -> Figure:
     ]
     look = _look(free, one, "Log likelihood, best = 0")
     look["yaxis"]["range"] = [-8, 0.4]
-    label = f"Profile likelihood of {one.path}: within 90 % from {free.words(low)} to {free.words(high)}."
+    label = f"Profile likelihood of {one.setting}: within 90 % from {free.words(low)} to {free.words(high)}."
     return Figure(f"u{number}-profile", "Profile of the likelihood", label, _HEIGHT, data, look)
 
 
 def _look(free: Free, one: Unknown, y_title: str) -> Json:
-    look = axes(one.path, y_title, height=_HEIGHT)
+    look = axes(one.setting, y_title, height=_HEIGHT)
     look["bargap"] = 0
     shares = np.linspace(0, 1, 5)
     look["xaxis"] |= {

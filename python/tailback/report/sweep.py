@@ -36,7 +36,7 @@ def render_sweep(done: Swept) -> str:
     figures = [figure for plot in plots for figure in plot.figures]
     rows = [
         {
-            "settings": [point.get(path, "") for path in done.settings],
+            "settings": [point.get(setting, "") for setting in done.settings],
             "cells": [cell(one, done.interval(number, one)) for one in done.shown],
         }
         for number, point in list(enumerate(done.points))[:_MOST_ROWS]
@@ -223,7 +223,7 @@ def _fronts(done: Swept) -> list[Plot]:
     for number, point in enumerate(done.points):
         x, y = (done.interval(number, by_label[name]) for name in (x_name, y_name))
         if x.seeds and y.seeds:
-            words = ", ".join(point.get(path, "") for path in done.settings)
+            words = ", ".join(point.get(setting, "") for setting in done.settings)
             (front if number in numbers else rest).append((x.mean, y.mean, words))
     (x_title, x_factor), (y_title, y_factor) = (_scaled(by_label[name]) for name in (x_name, y_name))
     data = []

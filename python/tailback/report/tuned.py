@@ -52,7 +52,7 @@ def _line(done: Tuning) -> str:
 def _row(done: Tuning, trial: Trial) -> dict[str, Any]:
     return {
         "number": str(trial.number),
-        "settings": [trial.point.get(path, "") for path in done.design.tune],
+        "settings": [trial.point.get(setting, "") for setting in done.design.tune],
         "costs": [f"{100 * one:+.3g} %" for one in trial.costs],
         "kept": "yes" if trial.feasible else "no",
     }
@@ -114,19 +114,19 @@ def _settings(done: Tuning) -> Plot:
     """The cost over each setting."""
     kept = [one for one in done.trials if one.feasible]
     figures = []
-    for index, path in enumerate(done.design.tune):
-        values = [number_of(one.point[path]) for one in kept]
+    for index, setting in enumerate(done.design.tune):
+        values = [number_of(one.point[setting]) for one in kept]
         words = any(isinstance(one, str) for one in values)
-        shown = [one.point[path] for one in kept] if words else values
-        data = [_points(kept, shown, [_change(done, one) for one in kept], BLUE, path)]
-        look = axes(path, "Cost, against as it is (%)", height=_HEIGHT)
+        shown = [one.point[setting] for one in kept] if words else values
+        data = [_points(kept, shown, [_change(done, one) for one in kept], BLUE, setting)]
+        look = axes(setting, "Cost, against as it is (%)", height=_HEIGHT)
         look["xaxis"] |= {"automargin": True, "type": "category" if words else "linear"}
-        among = done.design.tune[path]
+        among = done.design.tune[setting]
         if isinstance(among, Range):
             ticks = [among.between(step / 4) for step in range(5)]
             texts = [among.words(value) for value in ticks]
             look["xaxis"] |= {"type": among.scale, "tickvals": ticks, "ticktext": texts}
-        figures.append(Figure(f"setting-{index}", path, f"Cost over {path}", _HEIGHT, data, look))
+        figures.append(Figure(f"setting-{index}", setting, f"Cost over {setting}", _HEIGHT, data, look))
     caption = (
         "The trials that keep to all constraints, over each setting. The sampler tries most where it was "
         "best: how dense the points are is no measure of anything else."
@@ -140,21 +140,21 @@ def _importance(done: Tuning) -> list[Plot]:
     for index, (label, shares) in enumerate(zip(labels, done.importance, strict=True)):
         if not shares:
             continue
-        paths = list(shares)[::-1]
+        settings = list(shares)[::-1]
         data: list[Json] = [
             {
                 "type": "bar",
                 "orientation": "h",
-                "x": [100 * shares[path] for path in paths],
-                "y": paths,
+                "x": [100 * shares[setting] for setting in settings],
+                "y": settings,
                 "marker": {"color": BLUE},
                 "hovertemplate": "%{y}: %{x:.3~g} %<extra></extra>",
             }
         ]
-        look = axes("Importance (%)", "", height=60 + 34 * len(paths))
+        look = axes("Importance (%)", "", height=60 + 34 * len(settings))
         look["yaxis"] |= {"automargin": True, "showgrid": False}
         look["xaxis"] |= {"showgrid": True}
-        words = ", ".join(f"{path} {text.share(share)}" for path, share in shares.items())
+        words = ", ".join(f"{setting} {text.share(share)}" for setting, share in shares.items())
         figures.append(Figure(f"importance-{index}", label, words, look["height"], data, look))
     caption = (
         "How much each setting parts the best trials from the others (PED-ANOVA, Watanabe et al., IJCAI "

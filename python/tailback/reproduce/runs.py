@@ -25,14 +25,14 @@ Kept = TypeVar("Kept")
 Progress = Callable[[str, float], None]
 """Called with what is running and the share of it that is done, 0 to 1; from several threads."""
 Runner = Callable[[str, Mapping[str, str], Callable[[float], None]], Result]
-"""Runs a scenario with overrides (`path` -> text) and gives its result; is handed a place to report its
+"""Runs a scenario with overrides (`setting` -> text) and gives its result; is handed a place to report its
 progress. That raises KeyboardInterrupt when the run is to end.
 """
 
 
 def engine(scenario: str, sets: Mapping[str, str], progress: Callable[[float], None]) -> Result:
     """The runner that is none but Tailback's own."""
-    checked = load(scenario, sets=[f"{path}={value}" for path, value in sets.items()])
+    checked = load(scenario, sets=[f"{setting}={value}" for setting, value in sets.items()])
     return run(checked, progress=lambda state: progress(min(1.0, state.time_ps / checked.run.duration)))
 
 

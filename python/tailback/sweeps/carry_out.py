@@ -165,7 +165,7 @@ def _begun_in(out: Path) -> Design:
 
 
 def _sets(design: Design, point: Point) -> list[str]:
-    return [*design.sets, *(f"{path}={value}" for path, value in point.items())]
+    return [*design.sets, *(f"{setting}={value}" for setting, value in point.items())]
 
 
 def _run_all(

@@ -62,7 +62,7 @@ class Design(Written):
     @property
     def sets(self) -> list[str]:
         """The settings of all points, as after --set."""
-        return [f"{path}={as_text(value)}" for path, value in self.set.items()]
+        return [f"{setting}={as_text(value)}" for setting, value in self.set.items()]
 
     def seeds_in_order(self) -> list[int]:
         """The seeds, each once. ScenarioError when they are none."""

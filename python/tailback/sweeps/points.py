@@ -142,7 +142,7 @@ def _plain(text: str) -> str | int | float:
 
 def in_words(point: Mapping[str, str]) -> str:
     """'switch.ecn.k_max=100KB, traffic.0.qps=4'."""
-    return ", ".join(f"{path}={value}" for path, value in point.items()) or "as it is"
+    return ", ".join(f"{setting}={value}" for setting, value in point.items()) or "as it is"
 
 
 def combine(
@@ -153,7 +153,7 @@ def combine(
     Raises:
         ScenarioError: an empty list, a range that is none, or too many.
     """
-    for path, values in vary.items():
+    for setting, values in vary.items():
         try:
             if isinstance(values, Range):
                 values.at(0.5)
@@ -162,10 +162,10 @@ def combine(
             elif not values:
                 raise ValueError("found an empty list, expected at least one value")
         except ValueError as error:
-            raise ScenarioError([Problem("", ("vary", path), str(error))]) from None
+            raise ScenarioError([Problem("", ("vary", setting), str(error))]) from None
     if sample is not None and not vary:
         raise ScenarioError([Problem("", ("sample",), "found nothing to sample, expected vary")])
-    given = [{path: as_text(value) for path, value in point.items()} for point in points] or [{}]
+    given = [{setting: as_text(value) for setting, value in point.items()} for point in points] or [{}]
     varied = _grid(vary, len(given)) if sample is None else _sampled(vary, sample)
     return list(
         {tuple(point.items()): point for point in ({**a, **b} for a in given for b in varied)}.values()
@@ -211,7 +211,7 @@ def kept(points: Sequence[Point], where: Sequence[str], others: Mapping[str, Any
     Raises:
         ScenarioError: a condition that is none, or names what is not set.
     """
-    base = {path: as_text(value) for path, value in others.items()}
+    base = {setting: as_text(value) for setting, value in others.items()}
     return [
         point
         for point in points

@@ -62,7 +62,7 @@ class SweepResult(Swept):
         )
         body = ""
         for number, point in list(enumerate(self.points))[:40]:
-            cells = [point.get(path, "") for path in self.settings]
+            cells = [point.get(setting, "") for setting in self.settings]
             cells += [cell(one, self.interval(number, one)) for one in self.shown]
             body += f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in cells)}</tr>"
         lines = "".join(f"<li>{escape(line)}</li>" for line in self.lines())

@@ -58,9 +58,11 @@ class Swept:
 
     @cached_property
     def settings(self) -> list[str]:
-        """The paths of the settings that points differ in."""
-        paths = dict.fromkeys(path for point in self.points for path in point)
-        return [path for path in paths if len({point.get(path) for point in self.points}) > 1] or list(paths)
+        """The settings that points differ in."""
+        settings = dict.fromkeys(setting for point in self.points for setting in point)
+        return [
+            setting for setting in settings if len({point.get(setting) for point in self.points}) > 1
+        ] or list(settings)
 
     @cached_property
     def _by_place(self) -> dict[tuple[int, int], Mapping[str, float | None]]:
@@ -96,8 +98,12 @@ class Swept:
         columns: dict[str, tuple[pa.DataType, list[Any], str]] = {
             "point": (pa.int32(), [row["point"] for row in self.rows], "")
         }
-        for path in dict.fromkeys(path for point in self.points for path in point):
-            columns[path] = (pa.string(), [self.points[row["point"]].get(path) for row in self.rows], "")
+        for setting in dict.fromkeys(setting for point in self.points for setting in point):
+            columns[setting] = (
+                pa.string(),
+                [self.points[row["point"]].get(setting) for row in self.rows],
+                "",
+            )
         for name in ("seed", "status", "message"):
             kind = pa.int64() if name == "seed" else pa.string()
             columns[name] = (kind, [row[name] for row in self.rows], "")
@@ -118,8 +124,8 @@ class Swept:
         columns: dict[str, tuple[pa.DataType, list[Any], str]] = {
             "point": (pa.int32(), [number for number, *_ in cells], "")
         }
-        for path in dict.fromkeys(path for point in self.points for path in point):
-            columns[path] = (pa.string(), [point.get(path) for _, point, *_ in cells], "")
+        for setting in dict.fromkeys(setting for point in self.points for setting in point):
+            columns[setting] = (pa.string(), [point.get(setting) for _, point, *_ in cells], "")
         columns["measure"] = (pa.string(), [one.label for *_, one, _ in cells], "")
         columns["unit"] = (pa.string(), [one.unit for *_, one, _ in cells], "")
         for name in ("mean", "low", "high"):
@@ -166,15 +172,15 @@ class Swept:
         from rich.table import Table
 
         table = Table(box=None, padding=(0, 2, 0, 0))
-        for path in self.settings:
-            table.add_column(path, no_wrap=True)
+        for setting in self.settings:
+            table.add_column(setting, no_wrap=True)
         for one in self.shown:
             table.add_column(one.label, justify="right", overflow="fold")
         table.add_column("Seeds", justify="right")
         for number, point in list(enumerate(self.points))[:most]:
             count = len(self._seeds_of(number))
             words = [cell(one, self.interval(number, one)) for one in self.shown]
-            table.add_row(*(point.get(path, "") for path in self.settings), *words, str(count))
+            table.add_row(*(point.get(setting, "") for setting in self.settings), *words, str(count))
         return table
 
     def _seeds_of(self, point: int) -> list[int]:

@@ -24,14 +24,14 @@ def commands(point: Point) -> list[str]:
     sonic: dict[str, dict[str, Any]] = {}
     lines: list[str] = []
     rest: list[str] = []
-    for path, value in point.items():
+    for setting, value in point.items():
         number = number_of(value)
-        head, _, name = path.rpartition(".")
+        head, _, name = setting.rpartition(".")
         if head == "switch.ecn" and name in ("k_min", "k_max", "p_max") and not isinstance(number, str):
             sonic.setdefault("WRED_PROFILE", {"ecn": "ecn_all", "wred_green_enable": "true"}).update(
                 _wred(name, number)
             )
-        elif path == "switch.ingress_alpha" and not isinstance(number, str) and number > 0:
+        elif setting == "switch.ingress_alpha" and not isinstance(number, str) and number > 0:
             # SONiC has powers of two only.
             sonic.setdefault("BUFFER_PROFILE", {})["dynamic_th"] = str(round(math.log2(number)))
         elif head == "host.dcqcn" and name in _NP:
@@ -40,7 +40,7 @@ def commands(point: Point) -> list[str]:
             written = {"true": "1", "false": "0"}.get(value, value)
             lines.append(f"echo {written} > /sys/class/net/$DEV/ecn/roce_rp/{name}")
         else:
-            rest.append(f"{path}={value}")
+            rest.append(f"{setting}={value}")
     if sonic:
         patch = {table: {_PROFILE: fields} for table, fields in sonic.items()}
         lines.insert(

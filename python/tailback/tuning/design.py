@@ -39,7 +39,7 @@ class Workload(Written):
         if self.name:
             return self.name
         name = self.scenario.get("name") if isinstance(self.scenario, dict) else Path(self.scenario).stem
-        words = ", ".join(f"{path}={as_text(value)}" for path, value in self.set.items())
+        words = ", ".join(f"{setting}={as_text(value)}" for setting, value in self.set.items())
         return f"{name or 'scenario'} ({words})" if words else str(name or "scenario")
 
 
@@ -150,8 +150,8 @@ class TuneDesign(Written):
     def middle(self) -> Point:
         """A value of each setting, in the middle of its range or the first of its list."""
         return {
-            path: values.at(0.5) if isinstance(values, Range) else as_text(values[0])
-            for path, values in self.tune.items()
+            setting: values.at(0.5) if isinstance(values, Range) else as_text(values[0])
+            for setting, values in self.tune.items()
         }
 
     def meets(self, point: Point) -> bool:
@@ -169,7 +169,10 @@ class TuneDesign(Written):
             for number, one in enumerate(workloads):
                 settings = {**self.set, **one.set}
                 try:
-                    load(one.scenario, sets=[f"{path}={as_text(value)}" for path, value in settings.items()])
+                    load(
+                        one.scenario,
+                        sets=[f"{setting}={as_text(value)}" for setting, value in settings.items()],
+                    )
                 except ScenarioError as error:
                     raise ScenarioError([Problem("", (part, number), str(error.problems[0]))]) from None
 
@@ -181,14 +184,14 @@ class TuneDesign(Written):
         """
         self.shown()
         self.limits()
-        for path, values in self.tune.items():
+        for setting, values in self.tune.items():
             try:
                 if isinstance(values, Range):
                     values.at(0.5)
                 elif len(values) < 2:
                     raise ValueError("found fewer than two values, expected a range, or two values or more")
             except ValueError as error:
-                raise ScenarioError([Problem("", ("tune", path), str(error))]) from None
+                raise ScenarioError([Problem("", ("tune", setting), str(error))]) from None
         self.meets(self.middle())
         for part, settings in (("tune", self.tune), ("set", self.set), ("first_look", self.first_look)):
             if "run.seed" in settings:

@@ -87,8 +87,8 @@ class Looks:
         settings = {**design.set, **(design.first_look if look.short else {})}
         for index, workload in enumerate(look.workloads):
             sets = tuple(
-                f"{path}={as_text(value)}"
-                for path, value in {**settings, **workload.set, **look.point}.items()
+                f"{setting}={as_text(value)}"
+                for setting, value in {**settings, **workload.set, **look.point}.items()
             )
             digest = digest_of(load(workload.scenario, sets=list(sets), seed=look.seeds[0]))
             for seed in look.seeds:

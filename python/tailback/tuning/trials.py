@@ -122,15 +122,15 @@ def _known(design: TuneDesign) -> None:
         ScenarioError: one has not.
     """
     for workload in design.workloads:
-        for path, value in design.middle().items():
+        for setting, value in design.middle().items():
             try:
                 sets = [f"{at}={as_text(given)}" for at, given in {**design.set, **workload.set}.items()]
-                load(workload.scenario, sets=[*sets, f"{path}={value}"])
+                load(workload.scenario, sets=[*sets, f"{setting}={value}"])
             except ScenarioError as error:
                 # Whether a value can be depends on the others.
                 unknown = [one for one in error.problems if "unknown field" in one.text]
                 if unknown:
-                    raise ScenarioError([Problem("", ("tune", path), unknown[0].text)]) from None
+                    raise ScenarioError([Problem("", ("tune", setting), unknown[0].text)]) from None
 
 
 def best(design: TuneDesign, trials: Sequence[Trial]) -> Trial | None:
@@ -219,12 +219,12 @@ def _study(design: TuneDesign, folder: Path | None) -> optuna.Study:
 
 def _point(design: TuneDesign, trial: optuna.Trial) -> Point:
     found: Point = {}
-    for path, values in design.tune.items():
+    for setting, values in design.tune.items():
         if isinstance(values, Range):
             low, high = values.ends()
-            found[path] = values.text(trial.suggest_float(path, low, high, log=values.scale == "log"))
+            found[setting] = values.text(trial.suggest_float(setting, low, high, log=values.scale == "log"))
         else:
-            found[path] = as_text(trial.suggest_categorical(path, [as_text(value) for value in values]))
+            found[setting] = as_text(trial.suggest_categorical(setting, [as_text(value) for value in values]))
     return found
 
 

@@ -27,7 +27,7 @@ class Tuned(NamedTuple):
     @property
     def set_lines(self) -> list[str]:
         """As options of `tailback run`."""
-        return [f"--set {path}={value}" for path, value in self.trial.point.items()]
+        return [f"--set {setting}={value}" for setting, value in self.trial.point.items()]
 
     @property
     def commands(self) -> list[str]:
@@ -87,8 +87,8 @@ class Tuning:
             "state": (pa.string(), [one.state for one in self.trials]),
             "message": (pa.string(), [one.message for one in self.trials]),
         }
-        for path in self.design.tune:
-            columns[path] = (pa.string(), [one.point.get(path) for one in self.trials])
+        for setting in self.design.tune:
+            columns[setting] = (pa.string(), [one.point.get(setting) for one in self.trials])
         for index, shown in enumerate(self.design.shown()):
             costs = [one.costs[index] if one.costs else None for one in self.trials]
             columns[f"cost of {shown.label}"] = (pa.float64(), costs)
@@ -127,12 +127,12 @@ class Tuning:
         if len(alike) < 2:
             return []
         reach = []
-        for path in self.design.tune:
-            values = sorted({one.point[path] for one in alike}, key=lambda text: str(number_of(text)))
+        for setting in self.design.tune:
+            values = sorted({one.point[setting] for one in alike}, key=lambda text: str(number_of(text)))
             if all(not isinstance(number_of(value), str) for value in values):
                 values.sort(key=lambda text: float(number_of(text)))
                 values = [" to ".join(dict.fromkeys((values[0], values[-1])))]
-            reach.append(f"{path} {' or '.join(values)}")
+            reach.append(f"{setting} {' or '.join(values)}")
         trials = text.plural(len(alike), "trial")
         return [f"{trials} are within {100 * ALIKE:g} points of the best: {', '.join(reach)}."]
 
@@ -141,7 +141,7 @@ class Tuning:
         labels = [one.label for one in self.design.shown()] if self.design.pareto else ["the objective"]
         return [
             f"What matters to {label}: "
-            + ", ".join(f"{path} {text.share(share)}" for path, share in shares.items())
+            + ", ".join(f"{setting} {text.share(share)}" for setting, share in shares.items())
             for label, shares in zip(labels, self.importance, strict=True)
             if shares
         ]
