@@ -274,7 +274,7 @@ impl Connections {
             let last = |one: u32| u64::MAX - self.ways[one as usize].requests.last_at_ps();
             match psn {
                 Some(_) => near.min_by_key(|&(behind, one)| (behind, last(one))).map(|(_, one)| one),
-                // A CNP has no PSN: it is of the only one, or of nobody knows which.
+                // A CNP has no PSN: it belongs to the only candidate, or is not assigned.
                 None => (candidates.len() == 1).then(|| candidates[0]),
             }
         })?;

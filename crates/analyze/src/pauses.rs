@@ -1,7 +1,7 @@
 //! What the PFC frames of an interface ask its peer for: how long, by priority.
 //!
 //! A pause lasts as many quanta of 512 bit times as its frame says (IEEE 802.1Qbb), unless a frame of 0 ends it or another renews it.
-//! Without the link's rate nobody knows how long that is: then a pause is counted to the frame that ends or renews it.
+//! Without the link's rate its length is unknown: the pause is then counted until the frame that ends or renews it.
 
 use serde::Serialize;
 use tailback_proto::wire::Pfc;

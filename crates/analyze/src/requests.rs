@@ -50,7 +50,7 @@ pub enum Manner {
     GoBackN,
     /// The lost packets alone.
     Selective,
-    /// One packet, the newest there was: nobody can tell.
+    /// One packet, the newest there was: it could be either.
     Single,
     /// The capture ended, or it began once more, before it was over.
     Unfinished,
@@ -100,9 +100,9 @@ struct Running {
 /// What was seen of the requests of a connection.
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// Packets, and of those such as were sent before.
+    /// Packets, retransmissions included.
     pub packets: u64,
-    /// Sent before, whether or not they were seen then.
+    /// Packets that had been sent before, whether or not they were seen then.
     pub retransmitted: u64,
     /// Message bytes of all, and of those seen for the first time.
     pub payload_bytes: u64,
@@ -170,7 +170,7 @@ impl Requests {
         self.payload_bytes += payload as u64;
         let mut again = false;
         if ahead >= 0 {
-            // A READ takes as many PSNs as its answer has packets: nobody can tell a gap behind it.
+            // A READ takes as many PSNs as its answer has packets, so a gap behind it cannot be told.
             if ahead > 0 && !read {
                 self.gaps += 1;
                 self.missing += ahead as u64;

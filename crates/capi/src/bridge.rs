@@ -11,7 +11,7 @@ use tailback_sim::work::{Finished, Message, Network, Work};
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     function: extern "C" fn(*mut c_void),
-    /// The caller's pointer, which is nobody else's business.
+    /// The caller's pointer, which is only handed back.
     arg: usize,
 }
 
@@ -43,7 +43,7 @@ struct Inside {
     next_timer: u32,
 }
 
-/// What is noted, by whom ever. It is never locked while somebody is called.
+/// What is noted from any thread. It is never locked during a call back.
 #[derive(Debug, Default)]
 pub struct Shared(Mutex<Inside>);
 
@@ -56,7 +56,7 @@ impl Shared {
         self.inside().commands.push(command);
     }
 
-    /// Expects bytes. Whom to call at once, if they are there.
+    /// Expects bytes. Returns the call to make at once, if they have arrived.
     pub fn expect(&self, key: Key, bytes: u64, call: Option<Call>) -> Option<Call> {
         self.inside().matching.expect(key, bytes, call).then_some(call).flatten()
     }
@@ -73,10 +73,10 @@ impl Shared {
         self.inside().stopped = true;
     }
 
-    /// Calls somebody, and does what was asked for meanwhile.
+    /// Makes a call, and carries out what it asked for.
     fn call(&self, call: Option<Call>, network: &mut dyn Network) {
         self.set_now(network.now());
-        // Whoever is called asks for more, so nothing is locked meanwhile.
+        // The callee may ask for more, so nothing is locked meanwhile.
         let stopped = self.inside().stopped;
         if let (Some(call), false) = (call, stopped) {
             call.make();

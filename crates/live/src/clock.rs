@@ -1,6 +1,6 @@
 //! The clock of a live run: the machine's, slowed down, and standing still while the program is behind.
 //!
-//! A NIC does not stop for ten milliseconds because somebody else computes, and a program does. If its clock went on meanwhile, timers would
+//! A program may stop for ten milliseconds because another one computes; a NIC does not. If its clock went on meanwhile, timers would
 //! fire while the answers that they wait for lie in a socket. So in a turn, in which each interface is looked at once, no more than
 //! [`LONGEST_TURN`] passes: what happens in a run happens as on a machine that is quick enough, and takes longer. How long it stood still is
 //! told.

@@ -22,9 +22,9 @@ pub struct HostCounters {
     pub acks_sent: u64,
     pub naks_sent: u64,
     pub data_sent: u64,
-    /// For somebody else.
+    /// Frames for other addresses.
     pub rx_others: u64,
-    /// Not RoCEv2.
+    /// Frames that are not RoCEv2.
     pub rx_foreign: u64,
     pub rx_malformed: u64,
     pub rx_icrc_errors: u64,

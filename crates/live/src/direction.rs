@@ -78,7 +78,7 @@ pub enum Output {
 struct Queued {
     came: Time,
     frame: Vec<u8>,
-    /// Its number among those that came, if it was not told what becomes of it.
+    /// Its number among those that came, if its fate is yet to be told.
     untold: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ pub struct Direction {
     pub events: Events,
     /// What was counted.
     pub counters: Counters,
-    /// What became of the n-th frame that came, where somebody wants to know.
+    /// The fate of the n-th frame that came, if fates are kept.
     pub fates: Option<Vec<(u64, Fate)>>,
     outputs: VecDeque<Output>,
 }

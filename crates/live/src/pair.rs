@@ -58,7 +58,7 @@ impl Pair {
         pair
     }
 
-    /// Whether payload comes here: to whoever is written or sent to, or reads.
+    /// Whether payload comes here: it is written or sent to, or reads.
     pub fn is_sink(&self) -> bool {
         self.sends.is_some() == (self.plan.verb == Verb::Read)
     }
@@ -79,7 +79,7 @@ impl Pair {
         true
     }
 
-    /// A message is there: whether it is what was sent. None: nobody here knows what that is.
+    /// A message has arrived. Returns whether it is what was sent; `None` if that is not known here.
     pub fn complete(&mut self) -> Option<bool> {
         // Who reads gets what the other's memory has, each time the same.
         let read = self.peer_memory.0 >> 32;

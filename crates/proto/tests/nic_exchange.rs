@@ -122,7 +122,7 @@ fn exchange(
                 .then_some(ImmDt(number as u32)),
         });
         assert!(received.copied().eq(expected), "received by {end}: {:?}", cable.ends[end].events);
-        // Memory: what it was, but for what the peer's and the own messages wrote, each byte once.
+        // Memory: what it was, except for what the peer's and the own messages wrote, each byte once.
         let mut memory = vec![0; MEMORY];
         let mut writes = vec![0; MEMORY];
         let mut copy = |from_end: usize, from: u64, to: u64, length: u32| {

@@ -325,7 +325,7 @@ fn answer(object: &Bound<'_, PyAny>, now: Time, line_rate: f64) -> PyResult<Resu
 }
 
 impl Flow {
-    /// Whether a controller of the run has failed. A deadline that nobody moves on would then be due for ever.
+    /// Whether a controller of the run has failed. A deadline that is never moved on would then be due forever.
     fn has_failed(&mut self) -> bool {
         let failed = self.control.failure.lock().map_or(true, |failure| failure.is_some());
         if failed {

@@ -68,7 +68,7 @@ struct Recording {
     /// A row an entity of the series.
     #[pyo3(get)]
     entities: tables::Arrow,
-    /// A row a bin in which somebody told somebody to wait.
+    /// A row for each bin with a signal to wait.
     #[pyo3(get)]
     signals: tables::Arrow,
     /// A row a counter.

@@ -9,7 +9,7 @@ const LINE: &[u8] = b"tailback: out of memory\n";
 /// The system's allocator. Where that has nothing left, Rust would abort: status 134, and no word of Tailback's.
 pub struct OrEnd;
 
-// SAFETY: the system's allocator, but for a null pointer, which never comes back.
+// SAFETY: the system's allocator, except for a null pointer, which never comes back.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for OrEnd {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

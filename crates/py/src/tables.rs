@@ -60,7 +60,7 @@ fn floats(values: impl Iterator<Item = f64>) -> ArrayRef {
 /// Columns, each with whether all of its values are the same.
 type Columns = Vec<(ArrayRef, bool)>;
 
-/// The flow table, block by block. What columns of one value hold is there once for all blocks.
+/// The flow table, block by block. Columns with one value are stored once for all blocks.
 pub struct FlowBatches {
     blocks: FlowBlocks,
     rest: Option<FlowBlock>,
@@ -204,7 +204,7 @@ fn dictionary(keys: Int32Array, names: ArrayRef) -> Result<ArrayRef, ArrowError>
     Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, names)?))
 }
 
-/// A row for each bin, or for the run, in which somebody told somebody to wait.
+/// A row for each bin, or for the whole run, with a signal to wait.
 pub fn signals(signals: &Signals) -> Table {
     let rows = || signals.rows.iter();
     let text = |text: fn(&Who) -> &str| {

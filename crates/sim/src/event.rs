@@ -32,9 +32,9 @@ pub(crate) enum Event {
     WriterStop(u32),
     /// A message of the flow list is posted.
     FlowStart(u32),
-    /// A message that somebody waits for is done (by queue pair).
+    /// A message that something waits for is done (by queue pair).
     MessageDone(u32),
-    /// A message that somebody waits for is in its receiver's memory (by queue pair).
+    /// A message that something waits for is in its receiver's memory (by queue pair).
     MessageArrived(u32),
     /// A time that work waits for has come.
     Work(u32),

@@ -119,7 +119,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Ends what [`Self::capture`] began. Without it a capture ends with the run, and nobody hears of what went wrong.
+    /// Ends what [`Self::capture`] began. Without it a capture ends with the run, and its errors are lost.
     ///
     /// # Errors
     /// It could not be written to its end.

@@ -359,7 +359,7 @@ fn no_mean_is_above_the_maximum() {
             let of = |column: &(usize, &str, &[f64])| (column.0, column.1) == (entity, "queue_max_bytes");
             let most = series.columns().find(of).expect("a maximum beside each mean").2;
             for (at, (mean, most)) in means.iter().zip(most).enumerate() {
-                // Both are whole bytes but for those that are half over PCIe.
+                // Both are whole bytes except for those that are half over PCIe.
                 assert!(*mean <= most + 1.0, "{} bin {at}: {mean} above {most}", series.entities[entity]);
                 bins += 1;
             }

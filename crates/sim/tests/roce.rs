@@ -302,7 +302,7 @@ fn cnps_have_a_class_of_their_own() {
     };
     assert!(receiver("np_cnp_sent") > 0);
     assert_eq!(receiver("tx_prio6_bytes"), receiver("tx_prio6_packets") * cnp_frame);
-    // All that were sent were handled, but for those on their way at the end.
+    // All that were sent were handled, except for those on their way at the end.
     let handled = total(&recording, "rp_cnp_handled");
     assert!(receiver("np_cnp_sent") - handled < 200);
 }

@@ -48,7 +48,7 @@ macro_rules! controllers {
     ($($Built:ident: $built:ty,)* ; $Last:ident: $last:ty,) => {
         controllers!(@all $($Built: $built,)* $Last: $last,);
 
-        /// All controllers, but for those that are not built in.
+        /// All built-in controllers.
         pub fn descriptions() -> Vec<Description> {
             vec![$(describe::<$built>(stringify!($Built)),)*]
         }

@@ -12,7 +12,7 @@ use crate::parameters;
 use crate::units::Time;
 
 parameters! {
-    /// A controller that is not built in: whoever makes the plan fills it in.
+    /// A controller that is not built in; the plan says which.
     pub struct ExternalParameters {
     }
     worked out {

@@ -57,7 +57,7 @@ struct Return {
 pub struct PostedCredits {
     granted: Credits,
     consumed: Credits,
-    /// Bursts whose credits somebody may yet wait for, oldest first.
+    /// Bursts whose credits a later burst may wait for, oldest first.
     returns: VecDeque<Return>,
 }
 
@@ -82,7 +82,7 @@ impl PostedCredits {
     pub fn departure(&mut self, burst: Credits, start: Time, span: Time) -> (Time, Time) {
         debug_assert!(burst.header <= self.granted.header && burst.data <= self.granted.data);
         let (mut first, mut last) = (start, start + span);
-        // What is back by now keeps nobody waiting; bursts begin in order.
+        // Nothing waits for credits that are back by now; bursts begin in order.
         while self.returns.front().is_some_and(|kept| kept.to <= start) {
             self.returns.pop_front();
         }

@@ -172,7 +172,7 @@ impl PauseSink {
         None
     }
 
-    /// Quiet for `span` from now, whoever asked for it.
+    /// Pauses for `span` from now, whatever the reason.
     fn hold(&mut self, now: Time, span: Time) {
         if self.until.is_none() {
             self.since = now;
@@ -194,7 +194,7 @@ impl PauseSink {
         None
     }
 
-    /// The link failed: nobody asks for a pause any more. Returns the pause that this ended, if it did.
+    /// The link failed, which ends the pause. Returns the pause, if there was one.
     pub fn on_link_failure(&mut self, now: Time) -> Option<PausedSpan> {
         self.end(now)
     }

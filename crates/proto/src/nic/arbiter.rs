@@ -1,9 +1,9 @@
 //! Arbitration: whose turn it is to send.
 //!
-//! A sender is a queue pair, or what else a driver has send. While its next packet may leave it stands in the ring of its class,
-//! once; the first of a ring has its turn, sends a packet, and joins the end again if it may. Whoever has nothing to send, or a
-//! closed window, is idle; whoever is held up by its rate or by a NAK waits. Both are in no ring, and the driver, which has the
-//! clock, brings them back. Which class is next is for [`crate::scheduling`].
+//! A sender is a queue pair, or whatever else a driver lets send. While its next packet may leave, it is in the ring of its
+//! class, once; the first of a ring has its turn, sends a packet, and joins the end again if it may. A sender with nothing to
+//! send, or with a closed window, is idle; one that is held up by its rate or by a NAK waits. Both are in no ring, and the
+//! driver, which has the clock, brings them back. Which class is next is for [`crate::scheduling`].
 
 use std::collections::VecDeque;
 
@@ -58,7 +58,7 @@ impl<const CLASSES: usize> Arbiter<CLASSES> {
         }
     }
 
-    /// Classes in which somebody takes turns, a bit each.
+    /// Classes with a sender that takes turns, a bit each.
     #[inline]
     pub fn ready_classes(&self) -> u8 {
         self.ready_classes

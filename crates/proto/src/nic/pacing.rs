@@ -75,8 +75,8 @@ impl Pacer {
         self.next_at
     }
 
-    /// When to look whether a data packet may leave that may from `from` on but for the rate: then, or when the rate may rise
-    /// before.
+    /// When to look again whether a data packet may leave, if only the rate stops it after `from`: at its time, or earlier if
+    /// the rate may rise before.
     #[inline]
     pub fn look_at(&self, congestion: &Congestion, from: Time) -> Time {
         self.next_at.max(from).min(self.flow.rises_at(congestion))

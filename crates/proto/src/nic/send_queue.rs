@@ -242,7 +242,7 @@ impl SendQueue {
                 self.acknowledge(common, now, sequence, counters);
                 Answered::Refused(code)
             }
-            // What comes before the packet named was received, but for READs that are not answered.
+            // All packets before the named one were received, except for READs that are not answered.
             _ if self.unanswered_before(sequence) < sequence => {
                 self.acknowledge(common, now, sequence, counters);
                 Answered::Acknowledged
@@ -299,8 +299,8 @@ impl SendQueue {
         (Answered::Acknowledged, Some(address))
     }
 
-    /// Takes the time of the packet that an ACK answers. What was sent twice has none: nobody knows which one it answers (as of
-    /// TCP: Karn and Partridge, SIGCOMM 1987).
+    /// Takes the time of the packet that an ACK answers. A packet that was sent twice has no time, since it is not known which
+    /// copy is answered (as in TCP: Karn and Partridge, SIGCOMM 1987).
     fn time(&mut self, now: Time, sequence: u64) {
         while let Some(&(stamped, at)) = self.stamps.front().filter(|(stamped, _)| *stamped <= sequence) {
             self.stamps.pop_front();
@@ -346,7 +346,7 @@ impl SendQueue {
 
     /// The first sequence number of the first READ before `upto` that is not answered; `upto`, if there is none.
     fn unanswered_before(&self, upto: u64) -> u64 {
-        // Those looked at are about to be completed, but for the last.
+        // Those looked at are about to be completed, except for the last.
         let mut before = self.requests.list.iter().take_while(|message| message.first < upto);
         let read = before.find(|message| message.is_read());
         read.map_or(upto, |read| read.first.max(self.half.requester.acknowledged()))

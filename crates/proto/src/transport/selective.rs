@@ -262,7 +262,7 @@ impl Ahead {
         is_new
     }
 
-    /// The packet expected is there: which one is expected next.
+    /// The expected packet has arrived. Returns which one is expected next.
     pub fn close(&mut self, mut expected: u64) -> u64 {
         while self.count > 0 && self.placed.take(expected) {
             self.count -= 1;

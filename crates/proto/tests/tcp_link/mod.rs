@@ -12,7 +12,7 @@ use tailback_proto::units::{Rate, Time};
 
 pub const MSS: u32 = 1000;
 
-/// Linux's defaults, but for segments of 1000 B.
+/// Linux's defaults, except for segments of 1000 B.
 pub fn parameters(control: ControlParameters) -> TcpParameters {
     TcpParameters {
         mss: MSS,

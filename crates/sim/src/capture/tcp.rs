@@ -1,6 +1,6 @@
 //! Frames of TCP (RFC 9293) with timestamps and SACK blocks (RFC 7323, RFC 2018).
 //!
-//! There is no SYN in a run, so nobody learns of the window's scale: windows are in units of 16 KiB, the largest scale that
+//! There is no SYN in a run that could tell the window's scale: windows are in units of 16 KiB, the largest scale that
 //! there is (RFC 7323, 2.3). Timestamps count microseconds.
 
 use tailback_proto::units::Time;

@@ -156,7 +156,7 @@ impl Chains {
         }
         let mut sums: Vec<Option<Sums>> = vec![None; self.events.len()];
         let mut unknown = Vec::new();
-        // Events that nobody holds may name places that others have taken by now.
+        // Events that are not held may name places that others have taken by now.
         for place in (0..self.events.len() as u32).filter(|&place| self.events[place as usize].held > 0) {
             let mut at = place;
             while sums.get(at as usize).is_some_and(Option::is_none) {

@@ -35,7 +35,7 @@ impl<R> Matching<R> {
         false
     }
 
-    /// A message is there. Returns the receiver, if it now has everything that it expected.
+    /// A message has arrived. Returns the receiver, if it now has everything that it expected.
     pub fn arrived(&mut self, key: Key, bytes: u64) -> Option<R> {
         let Some((expected, receiver)) = self.expected.remove(&key) else {
             *self.early.entry(key).or_default() += bytes;

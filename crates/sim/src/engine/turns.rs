@@ -47,7 +47,7 @@ impl NodeQueue {
 /// The queues of all nodes, and whose turn it is.
 #[derive(Debug, Default)]
 pub struct Turns {
-    /// Of the node whose turn it is; where it is nobody's, what was scheduled for nodes yet to be found.
+    /// Events of the node whose turn it is. Between turns: events whose nodes are yet to be found.
     own: NodeQueue,
     /// By node; empty where it has its turn.
     waiting: Vec<NodeQueue>,
@@ -158,12 +158,12 @@ impl Turns {
         std::mem::swap(&mut self.own, &mut self.waiting[node]);
     }
 
-    /// Takes an event that was scheduled when it was nobody's turn; all of them, before the next turn.
+    /// Takes an event that was scheduled between turns. Call until none is left, before the next turn.
     pub fn take_homeless(&mut self) -> Option<(Place, u32)> {
         self.own.entries.pop().map(Place::split)
     }
 
-    /// All events, in no order, where it is nobody's turn.
+    /// All events, in no particular order. Call between turns.
     pub fn into_events(self) -> impl Iterator<Item = (Place, u32)> {
         self.waiting.into_iter().flat_map(|queue| queue.entries).map(Place::split)
     }

@@ -5,7 +5,7 @@
 //! 2014, section 3.4 (the flowlet table: entries by a hash, which connections may share); NVIDIA, "Adaptive routing" of
 //! Spectrum switches (the egress queue with the lowest load, of packets that NICs allow it for).
 //!
-//! What is divided is data. ACKs, NAKs, CNPs and probes keep to the hash, and so does TCP but for flowlets, as on switches
+//! What is divided is data. ACKs, NAKs, CNPs and probes keep to the hash, and so does TCP except for flowlets, as on switches
 //! that route adaptively only what a NIC says may come out of order.
 //!
 //! Leaves out: load further away than the switch's own queues, weights, and packets that carry what the sender wants.

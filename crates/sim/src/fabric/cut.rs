@@ -1,7 +1,7 @@
 //! A fabric that is cut in parts, each with a core of its own: what crosses a cut leaves as mail, and becomes one fabric again.
 //!
-//! Each part has the whole fabric, and acts on its own nodes alone. What is on a link is kept by the part of the node that it
-//! comes to; what a port sent in a window and nobody has fetched yet, by the part of the port.
+//! Each part has the whole fabric, and acts on its own nodes alone. The part of the receiving node keeps the packets on a
+//! link; the part of the sending port keeps what it sent in a window and was not fetched yet.
 
 use tailback_proto::units::Time;
 

@@ -140,7 +140,7 @@ impl Fabric {
         }
     }
 
-    /// The class that a port takes turns by and whoever captures it hear of a packet that begins.
+    /// Tells the port's scheduler and its capture of a packet that begins.
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub(super) fn tell_sent(&mut self, port: usize, index: u32) {
         let Packet { class, wire_bytes, .. } = self.packets[index];

@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     pub start: Time,
     pub end: Time,
     pub packets_sent: u64,
-    /// Of these, such as were sent before.
+    /// Those of them that had been sent before.
     pub packets_retransmitted: u64,
     /// What its application read.
     pub bytes_read: u64,

@@ -185,7 +185,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Two trees of `size` ranks: who hands on in one is a leaf of the other, but for one rank where `size` is odd.
+    /// Two trees of `size` ranks: who hands on in one is a leaf of the other, except for one rank where `size` is odd.
     pub fn two(size: u32) -> [Tree; 2] {
         let first = Tree::in_order(size);
         // Mirrored where their number is even, else moved on by one.

@@ -54,7 +54,7 @@ pub(crate) struct Nic {
     pub goodput_rx_bytes: u64,
     /// Number of the host's path; `IDEAL`: none.
     pub host_path: u32,
-    /// When the payload of the next packet is there; `ZERO`: always.
+    /// When the payload of the next packet is at hand; `ZERO`: always.
     pub data_ready: Time,
 }
 

@@ -53,7 +53,7 @@ impl Nics {
         self.activate(fabric, ethernet, qp);
     }
 
-    /// A message is in memory, and somebody waits for it.
+    /// A message that something waits for is in memory.
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub fn message_arrived(&mut self, fabric: &mut Fabric, qp: u32) {
         let writer = &self.writers[self.send_qps[qp as usize].writer as usize];

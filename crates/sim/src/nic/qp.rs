@@ -178,7 +178,7 @@ pub(crate) struct RecvQp {
     pub src: u16,
     /// Probes that it let through, modulo 256.
     pub probes: u8,
-    /// Packets with which the next message ends whose arrival somebody waits for; 0: nobody does.
+    /// Packets until the end of the next message that something waits for; 0: there is none.
     pub message_end: u64,
     /// The queue pair that answers each message, in a latency test.
     pub answered_by: Option<QpNumber>,

@@ -162,7 +162,7 @@ impl Nics {
         (true, r.half.on_marked(now, point, interval, &mut nic.counters.rdma))
     }
 
-    /// The headers of a packet that a switch trimmed: they are answered at once. A packet that is there already is acknowledged.
+    /// The headers of a packet that a switch trimmed: they are answered at once. A packet that had arrived is acknowledged.
     #[inline(never)] // what most runs never need stays out of the way of what they do
     fn on_trimmed(
         &mut self,

@@ -59,7 +59,7 @@ impl Nics {
 
     /// Sends the next packet of a queue pair whose turn it is. `false`: an ACK took its work away, a smaller window
     /// closed, or a NAK came, while it stood in the ring.
-    #[inline(always)] // whoever asks has looked up the queue pair
+    #[inline(always)] // the caller has looked up the queue pair
     fn send_if_it_may(&mut self, fabric: &mut Fabric, port: usize, qp: u32) -> bool {
         let s = &mut self.send_qps[qp as usize];
         let standing = s.half.standing(&self.writers[s.writer as usize].writes, fabric.run.now);

@@ -89,7 +89,7 @@ impl BridgeModelPlan {
         self.bql.map_or(Ok(()), |bql| in_bounds(&format!("{place}.bql"), &bql))
     }
 
-    /// What is impossible but for its queueing discipline, in a line.
+    /// What is impossible, in a line. The queueing discipline is checked elsewhere.
     pub fn problem(&self) -> Option<String> {
         let cores = self.cores.len() as u32;
         let costs = &self.costs;

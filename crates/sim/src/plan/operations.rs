@@ -10,7 +10,7 @@ use super::jobs::What;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationPlan(pub u32, pub What, pub Vec<u32>);
 
-/// Numbers in the machine's order, whoever has them.
+/// Numbers in the machine's byte order, in memory of any owner.
 pub type Column = Box<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Operations by place. A copy shares them.

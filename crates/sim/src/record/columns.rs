@@ -11,7 +11,7 @@ pub struct Column {
     pub read: Read,
     /// One line.
     pub help: &'static str,
-    /// It is there only where a row has a value.
+    /// Whether it is left out where no row has a value.
     sometimes: bool,
 }
 

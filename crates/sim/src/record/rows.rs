@@ -105,7 +105,7 @@ impl FlowRows {
         self.packed.add(block, FlowBlock::new(&rows), there);
     }
 
-    /// All rows, which are there without a gap: whole blocks, and what is left.
+    /// All rows, of which none is missing: whole blocks, and the rest.
     pub fn finish(mut self) -> (FlowBlocks, Vec<Flow>) {
         // Of all blocks but the last every row has come, early or late.
         debug_assert!(self.open.len() < 2, "a row is missing");

@@ -37,7 +37,7 @@ impl Recorder {
     }
 
     /// Closes all bins up to `to`, where one ends, without anything happening in them but what `bring` does: it brings the world to
-    /// a time. What is no counter has the value of `gauges`, but for what hosts have to send.
+    /// a time. What is no counter has the value of `gauges`, except for what hosts have to send.
     pub fn skip_to(
         &mut self,
         world: &mut World,

@@ -7,7 +7,7 @@ use crate::fabric::CLASSES;
 use crate::world::World;
 
 impl World {
-    /// Hands out its state, but for streams of random numbers. `used`: the classes that have packets.
+    /// Hands out its state, except for streams of random numbers. `used`: the classes that have packets.
     ///
     /// Left out of what is pending: times of the plan and of the recorder, and transport timers. While ACKs come in time a timer
     /// finds nothing to do but to set itself anew.

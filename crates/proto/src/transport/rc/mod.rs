@@ -3,7 +3,7 @@
 //! Source: InfiniBand architecture specification, volume 1, section 9.7 (PSNs, ACK coalescing, NAK on the first packet
 //! out of sequence, RNR NAKs, go-back-N, transport timer, retry counters, duplicates).
 //!
-//! Packets only: which message a packet belongs to, and what is in it, is the business of whoever posts it
+//! It knows packets only: which message a packet belongs to, and what is in it, is up to the caller that posts it
 //! ([`crate::nic`]). PSNs are 24 bits on the wire and are widened here, so that sequence numbers never wrap inside. A READ
 //! request takes as many of them as its responses.
 //!

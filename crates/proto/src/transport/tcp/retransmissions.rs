@@ -37,7 +37,7 @@ impl Retransmissions {
         }
     }
 
-    /// An ACK arrived: all before `acknowledged` is there, and `sacked`.
+    /// An ACK came: all bytes before `acknowledged` have arrived, and those in `sacked`.
     pub fn on_ack(&mut self, acknowledged: u64, sacked: &[Range], mss: u64) {
         let highest = sacked.last().map_or(0, |range| range.1);
         while let Some(&((start, end), next)) = self.sent.front() {

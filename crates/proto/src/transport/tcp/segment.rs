@@ -34,7 +34,7 @@ impl SackBlocks {
 pub struct Burst {
     /// Where it begins.
     pub position: u64,
-    /// Payload: whole segments, but for what ends the stream or a gap. 0: a window probe, an empty segment that the receiver
+    /// Payload: whole segments, except for what ends the stream or a gap. 0: a window probe, an empty segment that the receiver
     /// answers at once (Linux, `tcp_output.c`, `tcp_xmit_probe_skb`).
     pub bytes: u32,
     /// Whether it was sent before.

@@ -320,7 +320,7 @@ impl World {
         let qp = &mut self.send[flow as usize];
         qp.cnps += 1;
         self.host_counters[qp.src as usize].cnp_handled += 1;
-        // There, timers that start after the last ACK run on for ever; nobody sees what they do.
+        // In the HPCC simulator, timers that start after the last ACK run on forever, without a visible effect.
         let (Some(reaction), false) = (&self.reaction, qp.done) else { return };
         if qp.reaction.on_cnp(reaction, self.now, sent) {
             let first = self.now + reaction.first_cut();

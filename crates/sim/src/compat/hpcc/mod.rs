@@ -6,7 +6,7 @@
 //! the random numbers are ns-3's, drawn in the same order (`random`).
 //!
 //! Leaves out: the packet trace; the limit of 1000 MiB of a port's queue; timers of queue pairs that are
-//! done, which nobody can see.
+//! done, which have no visible effect.
 
 mod acks;
 mod audit;

@@ -15,7 +15,7 @@ pub(super) const LANES: usize = 8;
 pub(super) struct Port {
     /// It is sending, or was when it was last looked at.
     pub busy: bool,
-    /// The end of what it sends stands in the calendar. Otherwise nobody waits for it, and its place is free.
+    /// Whether the end of what it sends is in the calendar. Otherwise nothing waits for it, and its place is free.
     pub awaited: bool,
     pub up: bool,
     pub is_switch: bool,

@@ -64,7 +64,7 @@ impl World {
         self.schedule(self.queue_lengths.start_ns.saturating_mul(1000), Event::QueueSample, 0);
     }
 
-    /// What waits at a switch's port is about to change: the samples since it last did found what is there now.
+    /// The queue at a switch's port is about to change: all samples since its last change found it as it is now.
     #[inline]
     pub fn count_samples(&mut self, port: usize) {
         let counted = self.queue_lengths.counted.get(port);

@@ -1,7 +1,7 @@
 //! Shortest routes, the hashes that choose among them, and the figures of a pair of hosts that follow from its route.
 //!
 //! Hosts pass nothing on, so those with the same links to the same switches are reached by the same routes: there is one
-//! tree for all of them, over switches only, and none for hosts that nobody asks for. What is held grows with the links
+//! tree for all of them, over switches only, and none for hosts that are never asked for. What is held grows with the links
 //! and never with the pairs of hosts.
 
 use std::cmp::Reverse;
@@ -267,7 +267,7 @@ impl Routes {
     /// The largest round trip and the largest bandwidth-delay product of all pairs of hosts.
     pub fn largest(&mut self) -> (u64, u64) {
         let mut largest = (0, 0);
-        // Hosts of one kind are alike, but for those that have a link to another host.
+        // Hosts of one kind are alike, except for those that have a link to another host.
         let mut known = vec![0u8; self.trees.len()];
         let mut asked = Vec::new();
         let mut seconds = Vec::new();

@@ -66,7 +66,7 @@ impl Ddio {
     /// Share of writes that miss, where so far a share of `before` did, at these rates in bytes/s.
     pub fn miss_share(&self, before: f64, written: f64, cores: f64) -> f64 {
         if written <= 0.0 {
-            return before; // nobody asks
+            return before; // nothing is written
         }
         let allocated = self.working_set * (before + self.cpu_share * cores / written);
         1.0 - libm::exp(-allocated / self.capacity)

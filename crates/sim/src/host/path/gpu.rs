@@ -83,7 +83,7 @@ impl Gpu {
         (first, last)
     }
 
-    /// Reads `bytes`: when they are there, the latency of the first ones aside.
+    /// Reads `bytes`. Returns when they are read, without the latency of the first ones.
     pub fn read(&mut self, now: Time, bytes: u64) -> Time {
         self.read_bytes += bytes;
         self.serve(now, bytes);

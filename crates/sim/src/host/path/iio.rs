@@ -116,8 +116,8 @@ impl Residence {
         (self.max_bytes, self.seen_to) = (most, now);
     }
 
-    /// What is there over time from one instant to another, byte-ps, as it is found there: between the instants at which a
-    /// burst begins or ends to come or to leave it grows and falls evenly.
+    /// Bytes in the buffer, integrated from one instant to another, byte-ps, worked out anew: between the instants at which a
+    /// burst begins or ends to come or to leave, they grow and fall evenly.
     #[cfg(debug_assertions)]
     fn integral(&self, from: Time, to: Time) -> f64 {
         let share = |span: (Time, Time), at: f64| {

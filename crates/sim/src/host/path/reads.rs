@@ -8,6 +8,6 @@ use tailback_proto::units::Time;
 pub(crate) struct Reads {
     pub outstanding_bytes: u64,
     pub latency: Time,
-    /// When the payload of the packet that goes next is there.
+    /// When the payload of the next packet is fetched.
     pub fetched: Time,
 }

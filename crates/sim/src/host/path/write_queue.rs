@@ -7,7 +7,7 @@
 //!
 //! A write *ends* when it gets an entry, not when it is in DRAM. So it waits only while the queue is full,
 //! for as long as the queue takes to drain what is ahead of it. If a queue drains faster than it fills,
-//! nobody waits, however busy the controller is.
+//! no write waits, however busy the controller is.
 //!
 //! The queue is drained in batches. Before each batch, reads are served for a random time. Take K entries in
 //! B batches, and let L be the mean time that a write of a full queue stays beyond what the bus needs for it.

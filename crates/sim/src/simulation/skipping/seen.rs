@@ -133,7 +133,7 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// The growth from one state to another that is the same but for its counters.
+    /// The growth from one state to another that is the same except for its counters.
     pub fn between(before: &Seen, after: &Seen, times: u64, later: Time) -> Growth {
         let pairs = after.counters.iter().zip(&before.counters);
         let by: Vec<u64> = pairs.map(|(after, before)| after.wrapping_sub(*before)).collect();

@@ -2,8 +2,8 @@
 //!
 //! It differs from the NICs' in `proto::congestion::dcqcn`: no byte counter, the first CNP cuts nothing, target and
 //! rate are whole bit/s, hyper increase adds the same step each time, and an increase ends in the middle between the
-//! truncated halves. Alpha is updated when somebody needs it, one period after the other because the rounding of each
-//! product counts.
+//! truncated halves. Alpha is updated when it is needed, one period after the other because the rounding of each product
+//! counts.
 
 use super::super::plan::Dcqcn;
 

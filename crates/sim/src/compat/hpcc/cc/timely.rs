@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(found[1], found[0] + 100_000_000);
     }
 
-    /// 1 ms: 1 - 0.8 * (1 - 0.5). A gradient above 1.25 would cut everything, but for the lowest rate.
+    /// 1 ms: 1 - 0.8 * (1 - 0.5). A gradient above 1.25 would cut everything, except for the lowest rate.
     #[test]
     fn long_round_trips_cut() {
         let found = rates(G100, &[1_000_000; 2]);
