@@ -11,7 +11,7 @@ from tailback.units import I64_MAX, UnitError, duration, size
 FILE = "capture.pcapng"
 """The file of a result that holds it."""
 WHOLE_FRAME = 262_144
-"""Bytes kept of a frame where nobody wants fewer: what tcpdump keeps by default, more than any frame has."""
+"""Bytes kept of a frame by default: what tcpdump keeps by default, more than any frame has."""
 _LEAST_KEPT = 14
 """An Ethernet header."""
 

@@ -12,7 +12,7 @@ WIDTH = 6
 
 
 class Rows(Sequence[list[int]]):
-    """A list of lists to whoever reads it; packed as the engine takes it, 48 bytes a row."""
+    """Reads as a list of lists; packed as the engine takes it, 48 bytes a row."""
 
     __slots__ = ("_numbers", "packed")
 

@@ -47,7 +47,7 @@ def leave(number: int, _frame: FrameType | None) -> None:
 
 
 def _unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """An error that nobody has caught."""
+    """An error that was not caught."""
     if out_of_memory(error):
         os.write(2, b"tailback: out of memory\n")
         os._exit(OUT_OF_MEMORY)

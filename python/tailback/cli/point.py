@@ -153,7 +153,7 @@ def _clock(given: str | None) -> tuple[str, int] | None:
 
 @contextmanager
 def _display(quiet: bool) -> Iterator[Callable[[points.Told], None] | None]:
-    """Shows counters on stderr while the point runs, if somebody can see them."""
+    """Shows counters on stderr while the point runs, if there is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar(quiet: bool) -> Iterator[Bar | None]:
-    """A progress bar on stderr, or none where nobody would see it."""
+    """A progress bar on stderr, or none without a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return

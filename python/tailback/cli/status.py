@@ -1,4 +1,4 @@
-"""Exit statuses, and how to drop output that nobody reads."""
+"""Exit statuses, and how to drop output without a reader."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> i
 
 @contextmanager
 def _shown(quiet: bool) -> Iterator[Progress]:
-    """A bar of all trials, with the best so far; nothing if nobody would see it."""
+    """A bar of all trials, with the best so far; nothing without a terminal."""
     if quiet or not sys.stderr.isatty():
         yield Progress()
         return

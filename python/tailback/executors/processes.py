@@ -152,7 +152,7 @@ class Processes(Executor):
             os.close(end)
 
     def _feed(self) -> bool:
-        """Gives tasks to whoever is idle. False when there is nothing more to do."""
+        """Gives tasks to idle workers. False when there is nothing more to do."""
         with self._lock:
             while self._waiting:
                 idle = next((worker for worker in self._workers if worker.task is None), None)

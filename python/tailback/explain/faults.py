@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def deadlock(seen: Observed) -> tuple[str, str] | None:
-    """Where all wait for all, and the sentence that says so; None where nobody does."""
+    """Where all wait for all, and the sentence that says so; None where none does."""
     for fault in seen.meta["faults"]:
         if fault["kind"] == "deadlock":
             return fault["where"], fault["text"]

@@ -38,7 +38,7 @@ LOST = "lost on the link"
 
 
 class Observed(Ways):
-    """A run as somebody sees it who knows the machines, and not the scenario."""
+    """A run as it is seen with knowledge of the machines, and none of the scenario."""
 
     def __init__(self, result: Recorded) -> None:
         """Of this run."""
@@ -253,7 +253,7 @@ class Observed(Ways):
 
     @cached_property
     def lost_on_wire(self) -> dict[Port, int]:
-        """Packets that left a port and came with errors, in the whole run: nobody's buffer was too small."""
+        """Packets that left a port and came with errors, in the whole run: no buffer dropped them."""
         return self._dropped_for(LOST)
 
     @cached_property

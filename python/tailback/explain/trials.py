@@ -146,7 +146,7 @@ def why_not(result: Recorded) -> str | None:
 
 
 def is_short(result: Recorded) -> bool:
-    """Whether trials take seconds, so that nobody has to ask for them."""
+    """Whether trials take seconds, so that they are made unasked."""
     return TRIALS * int(result.meta["packet_hops"]) <= SHORT_HOPS
 
 

@@ -354,7 +354,7 @@ def _second(verdict: Verdict) -> str:
 
 
 def as_text(page: Page, width: int = WIDTH) -> str:
-    """For the terminal, in lines of at most `width` but for figures."""
+    """For the terminal, in lines of at most `width`, except for figures."""
     lines = [page.headline, ""]
     lines += textwrap.wrap(" ".join(page.reasons), width)
     if page.evidence:

@@ -1,4 +1,4 @@
-"""Reading what somebody names: regular files of a size that can be meant."""
+"""Reading files that a user names: regular files of a plausible size."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Copied:
 
 
 def _open(name: str, flags: int) -> int:
-    # Whatever has come into its place since: opening a pipe waits for nobody.
+    # Something else may have taken its place: opening a pipe must not wait.
     return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
 

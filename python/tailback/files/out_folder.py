@@ -129,12 +129,12 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         return work
 
     def _named(self, error: OSError, more: str = "") -> OSError:
-        """The same error, of this folder: nobody knows the hidden one."""
+        """The same error, of this folder: the hidden one means nothing to users."""
         return OSError(error.errno or errno.EIO, f"{error.strerror or error}{more}", str(self.given))
 
     def _check(self, may_be: MayBe) -> None:
         """Looks whether what is there may be used, and can be."""
-        # Whoever was killed here has left these; one that is whole was kept, and somebody was told of it.
+        # Killed runs have left these; one that is whole was kept, and its user was told.
         rests = [self.path.glob(f".????????{_WRITING}")]
         rests.append(self.path.parent.glob(f".{_escaped(self.path.name)}.????????{_WRITING}"))
         for rest in chain.from_iterable(rests) if self._lock >= 0 else ():

@@ -13,7 +13,7 @@ _AT_ONCE = 1 << 28
 
 
 class Outputs(MutableMapping[str, bytes]):
-    """Files by name. What a run has written itself, since it is long, is read when somebody asks for it."""
+    """Files by name. What a run has written itself, since it is long, is read on demand."""
 
     def __init__(self, files: Mapping[str, bytes | BinaryIO | Copied]) -> None:
         """From what they hold, from open files, or from where they are."""

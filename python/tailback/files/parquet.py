@@ -1,4 +1,4 @@
-"""Reading Parquet files of somebody: a few bytes of one can stand for terabytes, so it is asked first."""
+"""Reading Parquet files of others: a few bytes can stand for terabytes, so the sizes are looked at first."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _value(tokens: Tokens, key: Key) -> Any:
 
 
 def _warnings(file: str, tokens: Tokens, unknown: list[int], lines: list[int]) -> Iterator[str]:
-    """One for each key that nobody knows: the tokens behind it, on the same line, are taken for its value."""
+    """One for each unknown key: the tokens behind it, on the same line, are taken for its value."""
     keys = [
         index
         for number, index in enumerate(unknown)

@@ -65,7 +65,7 @@ def sonic(path: Path) -> str:
 
 
 def _ports(tables: Tables) -> dict[str, int]:
-    """Speeds of the ports in Mbit/s, but for those that are down."""
+    """Speeds of the ports in Mbit/s, without those that are down."""
     found = {}
     for name, port in tables.entries("PORT").items():
         if port.get("admin_status") == "down":

@@ -1,4 +1,4 @@
-"""Outputs of tools in a folder, as `tailback lab run` writes them, or as somebody typed them in.
+"""Outputs of tools in a folder, as `tailback lab run` writes them, or as they were typed in.
 
     TEST/perftest.json or perftest.txt       what the client of the test printed
     TEST/before/HOST/FILE, TEST/after/...    counters

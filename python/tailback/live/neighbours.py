@@ -30,7 +30,7 @@ class Neighbours:
         self.socket.settimeout(0.1)
 
     def find(self, ip: str) -> bytes | None:
-        """The MAC address of whoever has that address; none: nobody says so."""
+        """The MAC address of the owner of that address; None without an answer."""
         wanted, until = socket.inet_aton(ip), time.monotonic() + PATIENCE_S
         while wanted not in self.known and time.monotonic() < until:
             self._send(REQUEST, BROADCAST, b"\0" * 6, wanted)
@@ -61,7 +61,7 @@ class Neighbours:
 
 @contextlib.contextmanager
 def neighbours(interface: str, mac: Sequence[int], ip: str) -> Iterator[Neighbours]:
-    """While it lasts, whoever asks for the address is answered."""
+    """While it lasts, all requests for the address are answered."""
     known = Neighbours(interface, mac, ip)
     thread = threading.Thread(target=known.answer, daemon=True)
     thread.start()

@@ -74,7 +74,7 @@ class Exchange:
     """A connection to the other program."""
 
     def __init__(self, stream: socket.socket, is_client: bool) -> None:
-        """Of whoever connected, or was connected to."""
+        """On a connected `stream`; `is_client`: this end has connected."""
         self.stream, self.is_client = stream, is_client
         self.own: list[End] = []
         stream.settimeout(PATIENCE_S)

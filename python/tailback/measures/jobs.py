@@ -28,7 +28,7 @@ ALL_TO_ALL = "all-to-all"
 KINDS = (ALL_TO_ALL, "permutation", "flows")
 """Kinds of traffic whose messages are one job; arrivals at random, or burst after burst, are none."""
 ALIKE = 1.001
-"""Cuts that need the same time but for rounding."""
+"""Cuts that need the same time, except for rounding."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def total_goodput(
 
 @measure("share")
 def goodput_of_line_rate(result: Recorded, since: Since = "convergence") -> float:
-    """Goodput but for latency tests as a share of the line rate (senders' or receivers', the lower)."""
+    """Goodput, without latency tests, as a share of the line rate (senders' or receivers', the lower)."""
     limit, (begin, end) = capacity(result), span(result, since)
     return result.bins.mean(bulk_goodput(result), begin, end) / limit if limit and begin == begin else NAN
 

@@ -81,7 +81,7 @@ class Bins:
         self._rows: Array
         self._at: dict[str, dict[str, int]]
         self._rows, self._at = self._index(series, bin_ps)
-        # There may be very many series without a row: they share one of zeros, which nobody can change.
+        # There may be very many series without a row: they share one of zeros, which is read-only.
         self._zeros = np.zeros(self.count)
         self._zeros.setflags(write=False)
 

@@ -42,7 +42,7 @@ class Recording(Protocol):
 
     @property
     def signals(self) -> Any:
-        """A row a bin in which somebody told somebody to wait."""
+        """A row for each bin with a signal to wait."""
 
     @property
     def counters(self) -> Any:

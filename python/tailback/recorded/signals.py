@@ -57,7 +57,7 @@ class SignalLog:
         amount = pc.coalesce(table.column("count"), table.column("duration_ps")).to_numpy()
         start_s, end_s = (table.column(name).to_numpy() / PS_PER_S for name in ("start_ps", "end_ps"))
         at = np.rint(start_s / bins.bin_s).astype(np.int64)
-        # Of the others nobody knows when in the run it was.
+        # For the others it is not known when in the run it was.
         in_bin = (end_s - start_s <= bins.bin_s * 1.5) & (at < bins.count)
         pairs = signal.astype(np.int64) * (len(queues) + 1) + queue
         keys = changes(np.sort(pairs))

@@ -117,7 +117,7 @@ def per_sender(result: Recorded) -> Plot:
     rows = {host: result.bins.values(host, "goodput_tx_bps") / 1e9 for host in result.senders}
     fairness = summarise(result)["fairness"]
     slowest, fastest = (str((fairness[end] or {}).get("host")) for end in ("slowest", "fastest"))
-    # Where all sent the same in the same time, nobody is slowest.
+    # Where all sent the same in the same time, none is the slowest.
     differ = slowest != fastest
     highlight = {fastest: BLUE, slowest: VERMILLION} if differ else {}
     reduced = {host: view.reduce(row, FEW_POINTS) for host, row in rows.items()}

@@ -1,4 +1,4 @@
-"""Depths of queues as a page carries them, so that any one can be drawn when somebody asks for it."""
+"""Depths of queues as a page carries them, so that any one can be drawn on demand."""
 
 from __future__ import annotations
 

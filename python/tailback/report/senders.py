@@ -56,7 +56,7 @@ def senders(result: Recorded) -> TextTable:
     items_of: dict[str, tuple[str, ...]] = {}
     for host, part in mine.items():
         to, items = (tuple(names[one] for one in np.unique(found[part])) for found, names in ends.values())
-        # Who sends to all others sends to the same as they do, but for themselves.
+        # Senders to all others have the same receivers, except for themselves.
         towards = to[0] if len(to) == 1 else f"{text.count(len(to))} hosts"
         shared[host] = (towards, part.stop - part.start)
         items_of[host] = items

@@ -48,7 +48,7 @@ def items(result: Recorded) -> list[Plot]:
     if len(names) in (0, len(summarise(result)["protocols"])):
         return []
     view = View(result)
-    # The largest are drawn: more than there are colours nobody tells apart.
+    # The largest are drawn, one for each colour: more could not be told apart.
     totals = {name: result.bins.mean(result.bins.values(name, "goodput_rx_bps")) for name in names}
     shown = sorted(sorted(names, key=lambda name: -totals[name])[: len(_COLORS)], key=names.index)
     rows = {name: view.reduce(result.bins.values(name, "goodput_rx_bps") / 1e9, POINTS) for name in shown}

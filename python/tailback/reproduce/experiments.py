@@ -211,7 +211,7 @@ class Claim(Written):
 
     @property
     def counted_as(self) -> str:
-        """What its verdict says: as its kind, but for a prediction that hangs on a bound that was chosen."""
+        """What its verdict says: as its kind, except for a prediction that hangs on a chosen bound."""
         own = [check for check in self.checks if (check.kind or self.kind) == "predicted"]
         if self.kind == "predicted" and any(check.chosen for check in own):
             return "predicted, bound chosen"

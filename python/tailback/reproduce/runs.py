@@ -113,7 +113,7 @@ class Runs:
         self._executor.stop()
 
     def __enter__(self) -> Runs:
-        """Takes signals, where nobody else does: the first stops the runs, a second Ctrl-C gets out."""
+        """Takes signals, where nothing else does: the first stops the runs, a second Ctrl-C gets out."""
         self._signals.enter_context(signals.noted(self.stop))
         return self
 

@@ -80,7 +80,7 @@ class Transport(declared.Transport):
     @model_validator(mode="after")
     def _ordered(self) -> Transport:
         first, full = self.adaptive_timeout, self.ack_timeout
-        # A default that a short ack_timeout cuts is nobody's mistake.
+        # A default that a short ack_timeout cuts is not a mistake.
         if first is not None and first > full and "adaptive_timeout" in self.model_fields_set:
             raise refuse(
                 "adaptive_timeout", format_duration(first), f"at most ack_timeout, {format_duration(full)}"

@@ -41,7 +41,7 @@ class Changed(RuntimeError):  # noqa: N818  it is what was found
 
 
 def digest_of(scenario: Scenario) -> str:
-    """A hash of all that the plan of a scenario follows from, but for the seed: every setting with its
+    """A hash of all that the plan of a scenario follows from, except for the seed: every setting with its
     defaults, and the files that it names.
     """
     digest = hashlib.sha256(build().encode())
