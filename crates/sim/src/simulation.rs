@@ -18,7 +18,7 @@ use crate::capture::{Capture, CaptureSettings, Output};
 use crate::event::Event;
 use crate::fabric::Arrived;
 use crate::plan::{Plan, PlanError, Skip};
-use crate::record::{FlowRows, Recorder, Recording};
+use crate::record::{FlowRows, Listed, Recorder, Recording};
 use crate::world::World;
 
 /// A run under way.
@@ -39,7 +39,9 @@ pub struct Simulation {
     exact: Option<Box<skipping::Exact>>,
     /// There are controllers that are not built in, which may see the order of what happens at different nodes.
     external: bool,
+    /// What is kept of messages that have left their slots.
     rows: FlowRows,
+    listed: Listed,
 }
 
 /// How far a run is.
@@ -92,6 +94,7 @@ impl Simulation {
             exact: None,
             external: !controls.is_empty(),
             rows: FlowRows::default(),
+            listed: Listed::default(),
         };
         simulation.carry_jobs()?;
         simulation.begin_skipping()?;
@@ -113,6 +116,9 @@ impl Simulation {
             return Err(self.plan.not_skipped("a capture, which has every frame").to_string());
         }
         self.end_windows(); // a capture has frames in order of time
+        if let Some(work) = &mut self.work {
+            work.keep_slots(); // its frames have what their queue pairs know
+        }
         let hosts: Vec<String> = self.plan.hosts.iter().map(|host| host.name.clone()).collect();
         let dscps = self.plan.code_points.iter().map(|code_point| code_point.dscp).collect();
         self.capture = Some(Capture::new(&mut self.world, &hosts, dscps, settings, out)?);
@@ -240,6 +246,7 @@ impl Simulation {
             self.events,
             complete,
             self.rows,
+            self.listed,
         );
         recording
             .meta

@@ -333,6 +333,12 @@ proptest! {
             let sum = chain.late_ps + chain.compute_ps + chain.reduce_ps + chain.ideal_ps + chain.behind_ps + chain.excess_ps;
             prop_assert_eq!(sum, part.end_ps - part.begin_ps);
         }
+        // Whether or not messages that are done leave their slots.
+        let mut kept = make();
+        kept.failures.push(FailurePlan { link: 0, at: kept.run.duration, repair: None });
+        let kept = run(kept);
+        prop_assert_eq!(format!("{:?}", kept.flows), format!("{:?}", recording.flows));
+        prop_assert_eq!(format!("{:?}", kept.meta), format!("{:?}", recording.meta));
         // However it is listed.
         let mut other = make();
         other.jobs[0].steps = vec![StepPlan::Graph(shuffled(&operations, keys).into())];
@@ -340,5 +346,41 @@ proptest! {
         prop_assert_eq!(&other.meta.jobs[0].iterations_ps, &job.iterations_ps);
         prop_assert_eq!(&other.meta.jobs[0].parts, &job.parts);
         prop_assert_eq!(other.meta.events, recording.meta.events);
+    }
+}
+
+/// Seven ranks send two messages each to one, three times, each message with a queue pair of its own: with marks, or with losses, too.
+fn incast_of_messages(lossy: bool) -> Plan {
+    let send = |n: u32| OperationPlan(1 + n % 7, What::Send { to: 0, bytes: 100_000, channel: 0 }, vec![]);
+    let operations: Vec<OperationPlan> = (0..14).map(send).collect();
+    let mut plan = plan(8, vec![StepPlan::Graph(operations.into())]);
+    plan.nics[0].congestion = star(8).nics[0].congestion.clone();
+    plan.nics[0].transport = star(8).nics[0].transport;
+    plan.jobs[0].queue_pairs = QueuePairs::Message;
+    plan.jobs[0].repeat = 3;
+    let model = &mut plan.switch_models[0];
+    model.ecn = vec![common::ecn(None, 20_000)];
+    if lossy {
+        (model.lossless, model.shared_bytes) = (vec![], 100_000);
+    }
+    plan
+}
+
+/// Messages that are done leave their slots to others, unless a link may fail: the same is recorded, to the last bit.
+#[test]
+fn a_slot_that_is_used_again_changes_nothing() {
+    for lossy in [false, true] {
+        let free = run(incast_of_messages(lossy));
+        let mut plan = incast_of_messages(lossy);
+        plan.failures.push(FailurePlan { link: 0, at: plan.run.duration, repair: None });
+        let kept = run(plan);
+        assert_eq!(free.flows.len(), 3 * 14);
+        let again: u64 = free.flows.iter().map(|flow| flow.packets_retransmitted).sum();
+        let cnps: u64 = free.flows.iter().map(|flow| flow.rp_cnp_handled).sum();
+        assert_eq!((again > 0, cnps > 0), (lossy, true));
+        assert_eq!(format!("{:?}", free.flows), format!("{:?}", kept.flows));
+        assert_eq!((&free.series.names, &free.series.values), (&kept.series.names, &kept.series.values));
+        assert_eq!(free.counters, kept.counters);
+        assert_eq!(format!("{:?}", free.meta), format!("{:?}", kept.meta));
     }
 }

@@ -29,7 +29,7 @@ fn qp_number(qp: u32) -> u32 {
 
 /// Writes the frame of a packet.
 pub(super) fn put(world: &World, packet: &Packet, dscp: u8, bytes: &mut Vec<u8>) {
-    let s = &world.nics.send_qps[packet.qp as usize];
+    let s = &world.nics.send_qps[world.nics.slots.of(packet.qp) as usize];
     let src =
         if matches!(packet.kind, Kind::Data | Kind::Trimmed | Kind::Probe) { s.src } else { s.dst } as usize;
     let mut payload = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn put(world: &World, packet: &Packet, dscp: u8, bytes: &mut Vec<u8>)
 }
 
 fn headers(world: &World, packet: &Packet, payload: &mut Vec<u8>) -> TransportHeaders {
-    let s = &world.nics.send_qps[packet.qp as usize];
+    let s = &world.nics.send_qps[world.nics.slots.of(packet.qp) as usize];
     let writer = &world.nics.writers[s.writer as usize];
     let number = qp_number(packet.qp);
     let per_message = writer.writes.packets_per_message;

@@ -8,7 +8,7 @@ use super::{Ethernet, Nics};
 use crate::event::Event;
 use crate::fabric::drops::DropReason;
 use crate::fabric::lanes::CLASSES;
-use crate::fabric::packet::Kind;
+use crate::fabric::packet::{Kind, Packet};
 use crate::fabric::Fabric;
 use crate::gauge::Came;
 use crate::host::path::{payload_of, Crossing, IDEAL};
@@ -76,7 +76,7 @@ impl Nics {
             self.pause_buffer(fabric, host, number);
         }
         if notifies {
-            self.notify(fabric, ethernet, host, packet.qp, packet.code_point);
+            self.notify(fabric, ethernet, host, &packet);
         }
     }
 
@@ -134,7 +134,8 @@ impl Nics {
         let packet = &fabric.packets[index];
         let mut payload = payload_of(packet);
         let sequenced = packet.kind == Kind::Data;
-        if sequenced && !self.recv_qps[packet.qp as usize].half.responder.takes(packet.psn()) {
+        let qp = self.slots.of(packet.qp) as usize;
+        if sequenced && !self.recv_qps[qp].half.responder.takes(packet.psn()) {
             payload = 0; // the transport will not take it
         }
         self.host_paths[self.nics[host].host_path as usize].cross(fabric.run.now, start, payload)
@@ -176,24 +177,18 @@ impl Nics {
 
     /// The buffer is filling: a CNP of the NIC's own, as often as its notification point may.
     #[cold]
-    fn notify(
-        &mut self,
-        fabric: &mut Fabric,
-        ethernet: &mut impl Ethernet,
-        host: usize,
-        qp: u32,
-        code_point: u8,
-    ) {
+    fn notify(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host: usize, packet: &Packet) {
         let nic = &mut self.nics[host];
         debug_assert_ne!(nic.host_path, IDEAL);
         let model = &self.models[nic.model as usize];
-        let r = &self.recv_qps[qp as usize];
+        let qp = self.slots.of(packet.qp) as usize;
+        let r = &self.recv_qps[qp];
         if !r.sends_cnps {
             return;
         }
         let now = fabric.run.now;
         let notifies = match self.host_paths[nic.host_path as usize].cnp_interval {
-            Some(interval) => self.recv_qps[qp as usize].own_cnps.on_ecn_marked(now, interval),
+            Some(interval) => self.recv_qps[qp].own_cnps.on_ecn_marked(now, interval),
             None => {
                 let point = &mut self.notification_points[r.notification_point as usize];
                 point.on_ecn_marked(now, model.min_time_between_cnps[r.congestion as usize])
@@ -201,7 +196,7 @@ impl Nics {
         };
         if notifies {
             self.host_paths[nic.host_path as usize].buffers.cnps += 1;
-            self.send_cnp(fabric, ethernet, host, qp, code_point);
+            self.send_cnp(fabric, ethernet, host, packet);
         }
     }
 }

@@ -15,6 +15,7 @@ mod probe;
 pub(crate) mod qp;
 mod receive;
 mod repeats;
+pub(crate) mod slots;
 mod transmit;
 
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub(crate) use model::NicModel;
 
 use pair_counts::PairCounts;
 use qp::{RecvQp, SendQp};
+use slots::Slots;
 
 use std::collections::HashMap;
 use tailback_proto::congestion::notification_point::NotificationPoint;
@@ -75,17 +77,25 @@ pub(crate) struct Nics {
     pub host_paths: Vec<HostPath>,
     /// Generators of memory traffic that begin or end.
     pub memory_loads: Vec<LoadChange>,
+    pub slots: Slots,
+    /// By slot, as are receiving halves.
     pub send_qps: Vec<SendQp>,
     pub recv_qps: Vec<RecvQp>,
     /// One for each span of receivers that the minimum interval between CNPs holds for.
     pub notification_points: Vec<NotificationPoint>,
+    /// Those that no queue pair has any more.
+    pub free_points: Vec<u32>,
     /// What each queue pair sends: perftest-like writers first, then single messages.
     pub writers: Vec<Writer>,
     pub latency_tests: Vec<LatencyTest>,
-    /// By single message, which is also its writer: its completion time in an empty network.
+    /// By slot of a single message, counted from the first one: its completion time in an empty network.
     pub ideal_fct: Vec<Time>,
     /// First queue pair of the single messages.
     pub first_flow_qp: u32,
+    /// Single messages so far, by item.
+    pub messages: Vec<u32>,
+    /// What queue pairs delivered that have given back their slots.
+    pub gone_bytes: u64,
     /// Somebody waits for the end of each message.
     pub tells_ends: bool,
     /// Notification points that several queue pairs share: of a host, its congestion control, and a sender.

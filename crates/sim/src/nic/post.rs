@@ -25,7 +25,8 @@ impl Nics {
     }
 
     /// A message of the flow list is posted.
-    pub fn on_flow_start(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
+    pub fn on_flow_start(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, number: u32) {
+        let qp = self.slots.of(number);
         let s = &mut self.send_qps[qp as usize];
         s.state = QpState::Running;
         s.start = fabric.run.now;
@@ -56,9 +57,10 @@ impl Nics {
     /// A message that something waits for is in memory.
     #[inline(never)] // what most runs never need stays out of the way of what they do
     pub fn message_arrived(&mut self, fabric: &mut Fabric, qp: u32) {
-        let writer = &self.writers[self.send_qps[qp as usize].writer as usize];
+        let s = &self.send_qps[qp as usize];
+        let writer = &self.writers[s.writer as usize];
         self.recv_qps[qp as usize].message_end += writer.writes.packets_per_message;
-        fabric.run.schedule(fabric.run.now, Event::MessageArrived(qp));
+        fabric.run.schedule(fabric.run.now, Event::MessageArrived(s.number));
     }
 
     /// A writer posts no more; what it posted is still sent.
@@ -105,6 +107,13 @@ impl Nics {
         }
     }
 
+    /// Whether nothing that is still to come changes what a queue pair that is done has counted, or asks for more of it than
+    /// that it is done. What was sent again may come twice, and a prober counts to the end of the run.
+    pub fn is_forgotten(&self, slot: u32) -> bool {
+        let s = &self.send_qps[slot as usize];
+        s.state == QpState::Done && !s.scheduled && s.packets_retransmitted == 0 && s.prober.is_none()
+    }
+
     /// A queue pair is finished, well or not.
     pub fn end_qp(&mut self, fabric: &mut Fabric, qp: u32, state: QpState) {
         let s = &mut self.send_qps[qp as usize];
@@ -118,8 +127,12 @@ impl Nics {
         }
         s.state = state;
         s.end = fabric.run.now;
-        if self.tells_ends && state == QpState::Done {
-            fabric.run.schedule(fabric.run.now, Event::MessageDone(qp));
+        if state == QpState::Done {
+            if self.tells_ends {
+                fabric.run.schedule(fabric.run.now, Event::MessageDone(s.number));
+            } else if self.slots.is_of_work(s.number) {
+                self.slots.done.push(qp);
+            }
         }
         fabric.run.flow_ended();
     }

@@ -26,10 +26,10 @@ impl Nics {
             prober.probes_sent += 1;
         }
         let port = self.nics[s.src as usize].port as usize;
-        let SendQp { dst, class, code_point, .. } = *s;
+        let SendQp { number, dst, class, code_point, .. } = *s;
         let probe = fabric.packets.add(Packet {
             arrival: Time::ZERO,
-            qp,
+            qp: number,
             detail: Detail::NONE,
             next: NONE,
             wire_bytes: (PROBE_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES) as u16,
@@ -55,7 +55,7 @@ impl Nics {
     ) {
         let packet = &mut fabric.packets[index];
         packet.kind = Kind::ProbeAck;
-        let r = &mut self.recv_qps[packet.qp as usize];
+        let r = &mut self.recv_qps[self.slots.of(packet.qp) as usize];
         packet.dst = r.src;
         r.probes = r.probes.wrapping_add(1);
         let (source, own) = (packet.qp, r.probes);
@@ -72,13 +72,14 @@ impl Nics {
 
     /// The write of a probe has ended: its answer leaves.
     pub fn on_probe_answer(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, index: u32) {
-        let host = self.send_qps[fabric.packets[index].qp as usize].dst as usize;
+        let host = self.send_qps[self.slots.of(fabric.packets[index].qp) as usize].dst as usize;
         self.queue_reply(fabric, ethernet, host, index);
     }
 
     /// The answer to a probe has arrived.
     pub(super) fn on_probe_ack(&mut self, fabric: &mut Fabric, packet: &Packet) {
-        let s = &mut self.send_qps[packet.qp as usize];
+        let qp = self.slots.of(packet.qp);
+        let s = &mut self.send_qps[qp as usize];
         let nic = &mut self.nics[s.src as usize];
         let model = &self.models[nic.model as usize];
         let (Some(prober), Some(p)) = (&mut s.prober, &model.rhcc) else { return };
@@ -86,12 +87,13 @@ impl Nics {
         nic.counters.rdma.delay_probes += 1;
         self.pair_counts.note(EndSignal::DelayProbe, s.dst, s.src);
         prober.sender.on_probe_answer(p, packet.processing());
-        self.arm_probe_timer(fabric, packet.qp);
+        self.arm_probe_timer(fabric, qp);
     }
 
     /// A controller's own timer may be due: that of a queue pair's controller, or of the one beside it.
-    pub fn on_controller_timer(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
-        let s = &mut self.send_qps[qp as usize];
+    pub fn on_controller_timer(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, number: u32) {
+        let qp = self.slots.of(number);
+        let Some(s) = self.send_qps.get_mut(qp as usize) else { return };
         let model = &self.models[self.nics[s.src as usize].model as usize];
         let running = s.state == QpState::Running;
         let mut probes = false;
@@ -134,7 +136,7 @@ impl Nics {
         if let (Some(deadline), Time::NEVER) = (prober.sender.next_timeout(p), prober.timer_event_at) {
             let deadline = deadline.max(fabric.run.now);
             prober.timer_event_at = deadline;
-            fabric.run.schedule(deadline, Event::ControllerTimer(qp));
+            fabric.run.schedule(deadline, Event::ControllerTimer(s.number));
         }
     }
 
@@ -151,7 +153,7 @@ impl Nics {
         let deadline = deadline.max(fabric.run.now);
         if deadline < s.controller_event_at {
             s.controller_event_at = deadline;
-            fabric.run.schedule(deadline, Event::ControllerTimer(qp));
+            fabric.run.schedule(deadline, Event::ControllerTimer(s.number));
         }
     }
 }

@@ -38,6 +38,8 @@ impl QpState {
 /// The sending half of a queue pair.
 #[derive(Debug)]
 pub(crate) struct SendQp {
+    /// Its own among all of the run; `GONE`: none is in this slot.
+    pub number: u32,
     /// Its packets, its controller, and when its next packet may leave.
     pub half: SendingHalf,
     /// Number of its congestion control.
@@ -84,12 +86,20 @@ pub(crate) struct AtMinRate {
 }
 
 impl SendQp {
-    /// At rest, of a writer from one host to another. `number`: of its congestion control among those of its NIC.
-    pub fn new(model: &NicModel, number: usize, writer: u32, src: u16, dst: u16, code_point: u8) -> Self {
-        let congestion = &model.congestion[number];
+    /// At rest, of a writer from one host to another. `congestion`: its number among those of its NIC.
+    pub fn new(
+        model: &NicModel,
+        number: u32,
+        congestion: usize,
+        writer: u32,
+        (src, dst): (u16, u16),
+        code_point: u8,
+    ) -> Self {
+        let (own, congestion) = (congestion, &model.congestion[congestion]);
         SendQp {
+            number,
             half: SendingHalf::new(0, congestion).with_recovery(&model.rc),
-            congestion: number as u8,
+            congestion: own as u8,
             telemetry_bytes: congestion.telemetry_bytes() as u16,
             controller_event_at: Time::NEVER,
             prober: model.rhcc.as_ref().map(|p| Box::new(Prober::new(p))),

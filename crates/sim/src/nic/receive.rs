@@ -9,7 +9,7 @@ use tailback_proto::units::Time;
 use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
 use super::pair_counts::EndSignal;
-use super::qp::{QpState, RecvQp};
+use super::qp::{QpState, RecvQp, SendQp};
 use super::{Ethernet, Nics};
 use crate::engine::{EventQueue, Place};
 use crate::event::Event;
@@ -69,8 +69,9 @@ impl Nics {
         packet: &Packet,
     ) {
         // The notification point sees every packet, in sequence or not.
-        let (marked, cnp) = self.look_at_mark(fabric.run.now, host, packet);
-        let r = &mut self.recv_qps[packet.qp as usize];
+        let qp = self.slots.of(packet.qp);
+        let (marked, cnp) = self.look_at_mark(fabric.run.now, host, qp, packet);
+        let r = &mut self.recv_qps[qp as usize];
         let src = r.src;
         let nic = &mut self.nics[host];
         let mut is_new = false;
@@ -105,10 +106,10 @@ impl Nics {
         };
         let has_waiter = is_new && r.message_end != 0;
         if cnp {
-            self.send_cnp(fabric, ethernet, host, packet.qp, packet.code_point);
+            self.send_cnp(fabric, ethernet, host, packet);
         }
         if let Some(kind) = answer {
-            let r = &self.recv_qps[packet.qp as usize];
+            let r = &self.recv_qps[qp as usize];
             let rc = &self.models[self.nics[host].model as usize].rc;
             let (telemetry_bytes, echoes, nak_delay) = (r.telemetry_bytes as u32, r.echoes, rc.nak_delay);
             let echoes_ahead = rc.selective.is_some();
@@ -135,26 +136,26 @@ impl Nics {
             }
             // A message's last packet asks for an ACK. Where that was lost the packet comes again: what polls the memory
             // sees no change.
-            if let (true, Some(partner)) = (is_new, self.recv_qps[packet.qp as usize].answered_by) {
-                self.answer_message(fabric, ethernet, packet.qp, partner);
+            if let (true, Some(partner)) = (is_new, self.recv_qps[qp as usize].answered_by) {
+                self.answer_message(fabric, ethernet, qp, partner);
             }
         }
         // What fills a gap may complete several.
         let is_complete = |r: &RecvQp| r.message_end != 0 && r.half.responder.received() >= r.message_end;
-        while has_waiter && is_complete(&self.recv_qps[packet.qp as usize]) {
-            self.message_arrived(fabric, packet.qp);
+        while has_waiter && is_complete(&self.recv_qps[qp as usize]) {
+            self.message_arrived(fabric, qp);
         }
     }
 
     /// Whether a packet of a sender is marked, and whether a CNP is to follow.
     #[inline(always)]
-    fn look_at_mark(&mut self, now: Time, host: usize, packet: &Packet) -> (bool, bool) {
+    fn look_at_mark(&mut self, now: Time, host: usize, qp: u32, packet: &Packet) -> (bool, bool) {
         let nic = &mut self.nics[host];
         let marked = (packet.flags & CE != 0) | nic.marks_ce;
         if !marked {
             return (false, false);
         }
-        let r = &mut self.recv_qps[packet.qp as usize];
+        let r = &mut self.recv_qps[qp as usize];
         r.np_ecn_marked_roce_packets += 1;
         let (points, number) = (&mut self.notification_points, r.notification_point as usize);
         let point = r.sends_cnps.then(|| &mut points[number]);
@@ -172,11 +173,12 @@ impl Nics {
         index: u32,
         packet: &Packet,
     ) {
-        let (marked, cnp) = self.look_at_mark(fabric.run.now, host, packet);
+        let qp = self.slots.of(packet.qp);
+        let (marked, cnp) = self.look_at_mark(fabric.run.now, host, qp, packet);
         if cnp {
-            self.send_cnp(fabric, ethernet, host, packet.qp, packet.code_point);
+            self.send_cnp(fabric, ethernet, host, packet);
         }
-        let r = &self.recv_qps[packet.qp as usize];
+        let r = &self.recv_qps[qp as usize];
         let responder = &r.half.responder;
         let trimmed = if responder.takes(packet.psn()) { TRIMMED } else { 0 };
         let ahead = responder.ahead(packet.psn());
@@ -198,36 +200,36 @@ impl Nics {
     /// The NAK of a gap leaves the slow path, unless the gap was filled meanwhile.
     pub fn on_delayed_nak(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, index: u32) {
         let nak = fabric.packets[index];
-        if self.recv_qps[nak.qp as usize].half.responder.nak_psn() != nak.psn() {
+        let qp = self.slots.of(nak.qp) as usize;
+        if self.recv_qps[qp].half.responder.nak_psn() != nak.psn() {
             fabric.packets.remove(index);
             return;
         }
-        let host = self.send_qps[nak.qp as usize].dst as usize;
+        let host = self.send_qps[qp].dst as usize;
         self.queue_reply(fabric, ethernet, host, index);
     }
 
-    /// Sends a CNP to the host at the other end of a queue pair, whose packets have this code point.
+    /// Sends a CNP to the host at the other end of a queue pair, of which this is a packet.
     pub fn send_cnp(
         &mut self,
         fabric: &mut Fabric,
         ethernet: &mut impl Ethernet,
         host: usize,
-        qp: u32,
-        code_point: u8,
+        packet: &Packet,
     ) {
-        let r = &mut self.recv_qps[qp as usize];
+        let r = &mut self.recv_qps[self.slots.of(packet.qp) as usize];
         r.np_cnp_sent += 1;
         let src = r.src;
         self.pair_counts.note(EndSignal::Cnp, host as u16, src);
         let nic = &mut self.nics[host];
         nic.counters.rdma.np_cnp_sent += 1;
         let model = &self.models[nic.model as usize];
-        let code_point = model.cnp_code_point.unwrap_or(code_point);
+        let code_point = model.cnp_code_point.unwrap_or(packet.code_point);
         let class_and_point = (model.class_of[code_point as usize], code_point);
         let notification = reply(
             fabric,
             src,
-            qp,
+            packet.qp,
             Kind::Cnp,
             class_and_point,
             Detail::made(fabric.run.in_whole_ns()),
@@ -250,8 +252,8 @@ impl Nics {
     }
 
     fn on_ack(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, index: u32, packet: &Packet) {
-        let qp = packet.qp;
-        let s = &mut self.send_qps[qp as usize];
+        let qp = self.slots.of(packet.qp);
+        let Some(s) = self.send_qps.get_mut(qp as usize) else { return };
         if s.state != QpState::Running {
             return;
         }
@@ -290,7 +292,7 @@ impl Nics {
         };
         self.account_backlog(qp, unsent);
         if hears_acks {
-            self.inform_controller(fabric, index, packet);
+            self.inform_controller(fabric, index, qp, packet);
         }
         if newly > 0 {
             self.on_progress(fabric, qp);
@@ -304,8 +306,8 @@ impl Nics {
 
     /// Tells a queue pair's controller of an ACK or NAK.
     #[inline(never)] // what most runs never need stays out of the way of what they do
-    fn inform_controller(&mut self, fabric: &mut Fabric, index: u32, packet: &Packet) {
-        let s = &mut self.send_qps[packet.qp as usize];
+    fn inform_controller(&mut self, fabric: &mut Fabric, index: u32, qp: u32, packet: &Packet) {
+        let s = &mut self.send_qps[qp as usize];
         let nic = &mut self.nics[s.src as usize];
         let model = &self.models[nic.model as usize];
         let brought = fabric.telemetry.of(index);
@@ -327,23 +329,24 @@ impl Nics {
     }
 
     fn on_cnp(&mut self, fabric: &mut Fabric, host: usize, packet: &Packet) {
-        let s = &mut self.send_qps[packet.qp as usize];
-        let nic = &mut self.nics[host];
-        if s.state != QpState::Running {
+        let (qp, nic) = (self.slots.of(packet.qp), &mut self.nics[host]);
+        let running = |s: &&mut SendQp| s.state == QpState::Running;
+        let Some(s) = self.send_qps.get_mut(qp as usize).filter(running) else {
             nic.counters.rdma.rp_cnp_ignored += 1;
             return;
-        }
+        };
         let congestion = &self.models[nic.model as usize].congestion[s.congestion as usize];
         if s.half.on_cnp(congestion, fabric.run.now, &mut nic.counters.rdma) {
             s.rp_cnp_handled += 1;
             nic.counters.cnp_delay_ns += packet.age_ns(fabric.run.in_whole_ns());
-            self.arm_controller_timer(fabric, packet.qp);
+            self.arm_controller_timer(fabric, qp);
         }
     }
 
     /// A transport timer event.
-    pub fn on_transport_timer(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
-        let s = &mut self.send_qps[qp as usize];
+    pub fn on_transport_timer(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, number: u32) {
+        let qp = self.slots.of(number);
+        let Some(s) = self.send_qps.get_mut(qp as usize) else { return };
         s.timer_event_at = Time::NEVER;
         if s.state != QpState::Running {
             return;

@@ -55,6 +55,7 @@ impl Nic {
 impl SendQp {
     fn walk(&mut self, within: bool, by: &mut impl Walk) {
         let SendQp {
+            number: _,
             half,
             congestion: _,
             telemetry_bytes: _,
@@ -130,13 +131,17 @@ impl Nics {
             models: _,
             host_paths,
             memory_loads: _,
+            slots: _,
             send_qps,
             recv_qps,
             notification_points,
+            free_points: _,
             writers,
             latency_tests,
             ideal_fct: _,
             first_flow_qp: _,
+            messages: _,
+            gone_bytes: _,
             tells_ends: _,
             shared_points: _,
             pair_counts: _, // what is told is counted elsewhere, too

@@ -66,10 +66,10 @@ fn pair(bytes: u64) -> (Fabric, Nics) {
     };
     let nics = Nics {
         nics: vec![nic(0), nic(1)],
-        send_qps: vec![SendQp::new(&model, 0, 0, 0, 1, 0)],
+        send_qps: vec![SendQp::new(&model, 0, 0, 0, (0, 1), 0)],
         recv_qps: vec![RecvQp { src: 0, ..RecvQp::default() }],
         notification_points: vec![NotificationPoint::default()],
-        writers: vec![Writer::of_flow(bytes, 1024, 0)],
+        writers: vec![Writer::of_flow(bytes, 1024, 0, 0)],
         models: vec![model],
         ..Nics::default()
     };

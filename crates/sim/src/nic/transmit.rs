@@ -65,7 +65,7 @@ impl Nics {
         let standing = s.half.standing(&self.writers[s.writer as usize].writes, fabric.run.now);
         match standing {
             Standing::Ready => self.send_data(fabric, port, qp),
-            Standing::Waits(until) => fabric.run.schedule(until, Event::PacingDue(qp)),
+            Standing::Waits(until) => fabric.run.schedule(until, Event::PacingDue(s.number)),
             Standing::Idle => s.scheduled = false,
         }
         standing == Standing::Ready
@@ -85,7 +85,12 @@ impl Nics {
     }
 
     /// A queue pair may send again: it joins the end of its class's ring.
-    pub fn on_pacing_due(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
+    #[inline]
+    pub fn on_pacing_due(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, number: u32) {
+        self.send_again(fabric, ethernet, self.slots.of(number));
+    }
+
+    fn send_again(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
         let (host, class) = (s.src as usize, s.class);
         let nic = &mut self.nics[host];
@@ -93,7 +98,7 @@ impl Nics {
             // The rate may have risen, or a NAK holds it up.
             let model = &self.models[nic.model as usize];
             if let Standing::Waits(until) = s.look_again(model, fabric.run.now) {
-                fabric.run.schedule(until, Event::PacingDue(qp));
+                fabric.run.schedule(until, Event::PacingDue(s.number));
                 return;
             }
         }
@@ -139,7 +144,7 @@ impl Nics {
         nic.backlog_bytes[class as usize] -= taken * writer.backlog_weight as i64;
         let packet = Packet {
             arrival: Time::ZERO,
-            qp,
+            qp: s.number,
             detail: Detail::psn(psn),
             next: NONE,
             wire_bytes: wire_bytes as u16,
@@ -164,7 +169,7 @@ impl Nics {
             Standing::Ready => nic.arbiter.join(class, qp),
             Standing::Waits(_) => {
                 let until = s.wait(common.congestion, now);
-                fabric.run.schedule(until, Event::PacingDue(qp));
+                fabric.run.schedule(until, Event::PacingDue(s.number));
             }
             Standing::Idle => s.scheduled = false,
         }
@@ -190,7 +195,7 @@ impl Nics {
             return;
         }
         s.scheduled = true;
-        self.on_pacing_due(fabric, ethernet, qp);
+        self.send_again(fabric, ethernet, qp);
     }
 
     /// Makes sure that a timer event is pending where the transport timer runs. The event stays where it is when the
@@ -199,7 +204,7 @@ impl Nics {
         let s = &mut self.send_qps[qp as usize];
         if let (Some(deadline), Time::NEVER) = (s.half.requester.next_timeout(), s.timer_event_at) {
             s.timer_event_at = deadline;
-            fabric.run.schedule(deadline, Event::TransportTimer(qp));
+            fabric.run.schedule(deadline, Event::TransportTimer(s.number));
         }
     }
 }

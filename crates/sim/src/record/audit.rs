@@ -3,6 +3,7 @@
 use crate::fabric::drops::{DropReason, Drops, Tally};
 use crate::fabric::port::RECLASSIFIES;
 use crate::fabric::{lane, port_and_class, CLASSES};
+use crate::nic::slots::GONE;
 use crate::plan::Plan;
 use crate::world::World;
 use tailback_proto::nic::Messages;
@@ -171,7 +172,9 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     if data.sent != data.delivered + discarded + data.dropped + in_flight {
         errors.push(("the run".into(), format!("data packets do not add up: {packets:?}")));
     }
-    let delivered_bytes: u64 = world.nics.recv_qps.iter().map(|r| r.bytes_delivered).sum::<u64>() + tcp_bytes;
+    let there = || world.nics.send_qps.iter().zip(&world.nics.recv_qps).filter(|(s, _)| s.number != GONE);
+    let delivered_bytes: u64 =
+        there().map(|(_, r)| r.bytes_delivered).sum::<u64>() + world.nics.gone_bytes + tcp_bytes;
     let received_bytes: u64 = world.nics.nics.iter().map(|nic| nic.goodput_rx_bytes).sum();
     if delivered_bytes != received_bytes {
         errors.push((
@@ -179,7 +182,8 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
             format!("connections delivered {delivered_bytes} B, hosts received {received_bytes} B"),
         ));
     }
-    for (qp, (s, r)) in world.nics.send_qps.iter().zip(&world.nics.recv_qps).enumerate() {
+    for (s, r) in there() {
+        let qp = s.number;
         let writer = &world.nics.writers[s.writer as usize];
         let full = r.half.responder.received() / writer.writes.packets_per_message;
         let rest = r.half.responder.received() % writer.writes.packets_per_message;

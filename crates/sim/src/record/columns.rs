@@ -92,7 +92,7 @@ pub static COLUMNS: [Column; 39] = {
         column("rp_cnp_handled", Integer(|f| f.rp_cnp_handled), "CNPs that the sender acted on"),
         column("np_cnp_sent", Integer(|f| f.np_cnp_sent), "CNPs that the receiver sent"),
         column("np_ecn_marked_roce_packets", Integer(|f| f.np_ecn_marked_roce_packets), "packets with a CE mark that reached the receiver"),
-        column("rate_bps", OptionalFloat(|f| f.rate_bps), "DCQCN's rate at the end; the line rate without a limiter; null for TCP"),
+        column("rate_bps", OptionalFloat(|f| f.rate_bps), "the controller's rate at the end, of a message of a job when it was done; the line rate without a limiter; null for TCP"),
         column("retransmitted_segments", Integer(|f| f.retransmitted_segments), "TCP: segments sent again, the same as `packets_retransmitted`"),
         column("timeouts", Integer(|f| f.timeouts), "TCP: retransmission timeouts"),
         column("fast_recoveries", Integer(|f| f.fast_recoveries), "TCP: recoveries from a loss without a timeout"),

@@ -3,32 +3,25 @@
 use tailback_proto::nic::Messages;
 
 use crate::nic::qp::QpState;
+use crate::nic::slots::GONE;
 use crate::plan::Plan;
 use crate::world::World;
 
 use super::flow::Flow;
 use super::quantity::bits_per_second;
 
-pub(super) fn flows<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = Flow> + 'a {
-    // Single messages are numbered within their item.
-    let mut numbers = vec![0u32; plan.flows.items.len()];
-    let kinds = world.nics.models.first().map_or(&[][..], |model| &model.congestion);
-    let names: Vec<String> =
-        if kinds.len() > 1 { kinds.iter().map(|kind| kind.name()).collect() } else { vec![] };
-    (0..world.nics.send_qps.len()).map(move |qp| {
-        let mut row = flow(plan, world, qp);
-        row.congestion = names.get(world.nics.send_qps[qp].congestion as usize).cloned();
-        if let Some(message) = plan.flows.list.get(qp.wrapping_sub(world.nics.first_flow_qp as usize)) {
-            row.qp = numbers[message.item()];
-            numbers[message.item()] += 1;
-        }
-        row
-    })
+/// The rows of queue pairs, with their numbers; not of those whose slots are free.
+pub(super) fn flows<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = (usize, Flow)> + 'a {
+    let numbers = world.nics.send_qps.iter().map(|s| s.number).enumerate();
+    let there = numbers.filter(|&(_, number)| number != GONE);
+    there.map(move |(slot, number)| (number as usize, flow(plan, world, slot)))
 }
 
-fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
-    let message = qp.checked_sub(world.nics.first_flow_qp as usize);
-    let (s, r) = (&world.nics.send_qps[qp], &world.nics.recv_qps[qp]);
+/// The row of the queue pair in a slot.
+pub(super) fn flow(plan: &Plan, world: &World, slot: usize) -> Flow {
+    let message = slot.checked_sub(world.nics.first_flow_qp as usize);
+    let (s, r) = (&world.nics.send_qps[slot], &world.nics.recv_qps[slot]);
+    let kinds = &world.nics.models[world.nics[s.src as usize].model as usize].congestion;
     let writer = &world.nics.writers[s.writer as usize];
     let ended = matches!(s.state, QpState::Done | QpState::Error);
     let told = |at| world.fabric.run.skips.told(at);
@@ -48,6 +41,9 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
     let waits = s.at_min_rate.as_deref();
     // Of many messages on one queue pair none has a completion time of its own here.
     let single = message.filter(|_| writer.messages == Some(1));
+    // A message of work may be forgotten when it is done.
+    let is_of_work = single.is_some() && world.nics.slots.is_of_work(s.number);
+    let rate_at = if is_of_work && ended { s.end } else { world.fabric.run.now };
     Flow {
         item: match message {
             Some(message) => plan.flows.items[plan.flows.list[message].item()].clone(),
@@ -56,7 +52,8 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         protocol: "roce",
         src: plan.hosts[s.src as usize].name.clone(),
         dst: plan.hosts[s.dst as usize].name.clone(),
-        qp: writer.number_of(qp as u32),
+        qp: writer.number_of(slot as u32),
+        congestion: (kinds.len() > 1).then(|| kinds[s.congestion as usize].name()),
         priority: s.class,
         start_ps: (s.state != QpState::Waiting).then_some(start.0),
         end_ps: ended.then_some(end.0),
@@ -78,7 +75,7 @@ fn flow(plan: &Plan, world: &World, qp: usize) -> Flow {
         rp_cnp_handled: s.rp_cnp_handled,
         np_cnp_sent: r.np_cnp_sent,
         np_ecn_marked_roce_packets: r.np_ecn_marked_roce_packets,
-        rate_bps: Some(super::queue_pairs::rate(world, qp)),
+        rate_bps: Some(super::queue_pairs::rate(world, slot, rate_at)),
         // The last wait may reach past the end.
         min_rate_wait_ps: waits.map(|waits| waits.waited.0 - told(waits.to).saturating_sub(end).0),
         min_rate_span_ps: waits.map(|waits| (told(waits.from).0, told(waits.to).min(end).0)),

@@ -44,6 +44,8 @@ pub(crate) struct Items {
     pub names: Vec<String>,
     /// Items by sender, in the order in which they appear.
     pub at_senders: Vec<ItemAtSender>,
+    /// Queue pairs of the plan.
+    planned: u32,
     /// Queue pairs that have not started, and TCP connections, numbered after them: start, number, and index
     /// of the item at its sender. The earliest start comes last.
     waiting: Vec<(Time, u32, u32)>,
@@ -105,6 +107,7 @@ impl Items {
         Some(Items {
             names,
             at_senders,
+            planned: world.nics.send_qps.len() as u32,
             waiting,
             running: Vec::new(),
             done: none.clone(),
@@ -123,10 +126,10 @@ impl Items {
         let known = self.done.iter().zip(&self.elsewhere).map(|(done, elsewhere)| done + elsewhere);
         self.delivered.clear();
         self.delivered.extend(known);
-        let (delivered, done) = (&mut self.delivered, &mut self.done);
+        let (planned, delivered, done) = (&self.planned, &mut self.delivered, &mut self.done);
         self.running.retain(|&(flow, place)| {
             // Packets that a failed one had on their way may still arrive.
-            let (bytes, ended) = match (flow as usize).checked_sub(world.nics.send_qps.len()) {
+            let (bytes, ended) = match flow.checked_sub(*planned) {
                 None => {
                     let (s, r) = (&world.nics.send_qps[flow as usize], &world.nics.recv_qps[flow as usize]);
                     let Writer { messages, writes, .. } = &world.nics.writers[s.writer as usize];
@@ -136,7 +139,7 @@ impl Items {
                     (r.bytes_delivered, ended)
                 }
                 Some(connection) => {
-                    let c = &world.tcp.sockets.connections[connection];
+                    let c = &world.tcp.sockets.connections[connection as usize];
                     (c.bytes_read, c.state == QpState::Done)
                 }
             };

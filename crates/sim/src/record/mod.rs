@@ -21,6 +21,7 @@ pub(crate) mod ports;
 mod qdisc;
 pub(crate) mod quantity;
 pub(crate) mod queue_pairs;
+mod queues;
 pub(crate) mod readings;
 mod recording;
 mod reference;
@@ -39,6 +40,7 @@ pub use blocks::{Cells, FlowBlock, Values, BLOCK_ROWS};
 pub use columns::{Column, Read, COLUMNS};
 pub use entity::{Entity, KINDS};
 pub use flow::Flow;
+pub(crate) use queues::Listed;
 pub use recording::{
     BridgeCore, Conservation, CoreShares, Counter, Cpu, DataPackets, Drop, Fault, Latency, Meta, Pause,
     PauseStorm, Pings, Queue, Recording, Sender, Series, Skipped, Teardown, Veth, VethEnd,
@@ -54,6 +56,20 @@ pub use signals::{Signal, Signals, Told, Who};
 use crate::plan::Plan;
 use crate::world::World;
 
+/// What is kept of the queue pair in a slot that will be given to another: its row goes to the others.
+pub(crate) fn record_message(
+    plan: &Plan,
+    world: &World,
+    detail: series::Detail,
+    (rows, queues): (&mut FlowRows, &mut Listed),
+    slot: u32,
+) {
+    let s = &world.nics.send_qps[slot as usize];
+    rows.put(s.number as usize, flows::flow(plan, world, slot as usize));
+    let connection = (s.number, s.src, s.dst, s.code_point);
+    queues.add(plan, world, detail, std::iter::once(connection));
+}
+
 /// Collects the recording at the end of a run.
 pub(crate) fn recording(
     plan: &Plan,
@@ -62,14 +78,16 @@ pub(crate) fn recording(
     events: u64,
     complete: bool,
     mut rows: FlowRows,
+    queues: Listed,
 ) -> Recording {
     world.fabric.close_pauses();
-    let detail = recorder.detail;
+    let queues = queues.finish(plan, world, recorder.detail);
     let (series, signals) = recorder.into_series(plan, world);
-    let all = flows::flows(plan, world).chain(tcp::flows(plan, world));
-    all.enumerate().for_each(|(number, row)| rows.put(number, row));
+    let queue_pairs = world.nics.slots.numbers(world.nics.send_qps.len()) as usize;
+    flows::flows(plan, world).for_each(|(number, row)| rows.put(number, row));
+    (queue_pairs..).zip(tcp::flows(plan, world)).for_each(|(number, row)| rows.put(number, row));
     let (blocks, flows) = rows.finish();
     let counters = counters::counters(plan, world);
-    let meta = meta::meta(plan, world, (&series, detail), events, complete);
+    let meta = meta::meta(plan, world, &series, queues, events, complete);
     Recording { blocks, flows, series, signals, counters, meta }
 }

@@ -2,6 +2,7 @@
 
 use tailback_proto::congestion::rhcc::sender::Sender;
 use tailback_proto::congestion::{shown, Controller, Merged, SignalInfo};
+use tailback_proto::units::Time;
 
 use super::entity::Entity;
 use super::quantity::{quantities, Bin, Kind};
@@ -14,7 +15,8 @@ use crate::world::World;
 quantities! {
     /// What a queue pair may send.
     RATE of ["queue-pair", "message"] always, |bin, qp| {
-        "rate_bps": Now, "bit/s", "its rate at the end of the bin; the line rate without a limiter" = rate(bin.world, qp);
+        "rate_bps": Now, "bit/s", "its rate at the end of the bin; the line rate without a limiter"
+            = rate(bin.world, qp, bin.world.fabric.run.now);
     }
 }
 
@@ -65,10 +67,10 @@ fn queue_pair(world: &World, qp: usize) -> (&SendQp, &NicModel) {
     (s, &world.nics.models[world.nics[s.src as usize].model as usize])
 }
 
-/// The rate of a queue pair now.
-pub(super) fn rate(world: &World, qp: usize) -> f64 {
+/// The rate of a queue pair at an instant after all that has happened to it.
+pub(super) fn rate(world: &World, qp: usize, at: Time) -> f64 {
     let (s, model) = queue_pair(world, qp);
-    let rate = s.half.pacer.flow.rate_at(&model.congestion[s.congestion as usize], world.fabric.run.now);
+    let rate = s.half.pacer.flow.rate_at(&model.congestion[s.congestion as usize], at);
     s.prober.as_ref().map_or(rate, |prober| prober.sender.limit(rate))
 }
 

@@ -7,8 +7,9 @@ use crate::engine::NumberMap;
 use crate::event::Event;
 use crate::fabric::lane;
 use crate::jobs::Jobs;
+use crate::nic::slots::{put, GONE};
 use crate::plan::{FlowPlan, Operations, Plan, PlanError, StepPlan};
-use crate::record::Fault;
+use crate::record::{record_message, Fault};
 use crate::simulation::Simulation;
 use crate::work::{Arrived, JobRecord, Message, Network, Passage, Work};
 use crate::world::World;
@@ -29,14 +30,16 @@ struct State {
     /// Whether it is told when a message is in memory, and the run goes on after its end. If not, it is told when a message
     /// is acknowledged, and the run ends with it.
     by_arrival: bool,
-    /// Queue pairs that carry several messages, by what they carry.
+    /// Slots of queue pairs that carry several messages, by what they carry.
     lasting: NumberMap<Message, u32>,
-    /// The first queue pair of the work, and the messages of each that it is to be told of.
-    first_qp: u32,
+    /// The first slot of the work, and from there on, by slot, the messages that it is to be told of.
+    first_slot: u32,
     told: Vec<Told>,
-    /// For messages that are told of once acknowledged, by queue pair: what their sender's port had sent at that time, and
+    /// For messages that are told of once acknowledged, by slot: what their sender's port had sent when they were posted, and
     /// how long it had been paused for their class.
     sent: Vec<(u64, Time)>,
+    /// Whether messages that are done leave their slots to others.
+    frees: bool,
     /// For each host: until when all that was posted so far occupies its link, at full rate.
     taken: NumberMap<u32, Time>,
     /// Messages so far.
@@ -55,20 +58,26 @@ struct Told {
 }
 
 impl Carried {
-    fn new(work: Box<dyn Work>, by_arrival: bool, first_qp: u32) -> Carried {
+    fn new(work: Box<dyn Work>, by_arrival: bool, first_slot: u32, frees: bool) -> Carried {
         let state = State {
             awaited: 0,
             problem: None,
             by_arrival,
             lasting: NumberMap::default(),
-            first_qp,
+            first_slot,
             told: Vec::new(),
             sent: Vec::new(),
+            frees,
             taken: NumberMap::default(),
             messages: 0,
             over: false,
         };
         Carried { work, state }
+    }
+
+    /// Messages that are done keep their slots from now on.
+    pub fn keep_slots(&mut self) {
+        self.state.frees = false;
     }
 
     /// Hosts that wait for something that never happens.
@@ -108,13 +117,12 @@ impl Network for Carrier<'_> {
         if self.state.by_arrival {
             return self.post(message);
         }
-        let qp = self.world.nics.send_qps.len() as u32;
-        if self.add(message) {
-            self.state.sent.push(self.at_port(qp));
-            self.state.awaited += 1;
-            self.world.fabric.run.schedule(self.world.fabric.run.now, Event::FlowStart(qp));
-        }
-        qp
+        let Some(slot) = self.add(message) else { return GONE };
+        let (at, number) = (self.at_port(slot), self.world.nics.send_qps[slot as usize].number);
+        put(&mut self.state.sent, slot - self.state.first_slot, at);
+        self.state.awaited += 1;
+        self.world.fabric.run.schedule(self.now(), Event::FlowStart(number));
+        number
     }
 
     fn call_after(&mut self, delay: Time, timer: u32) {
@@ -124,18 +132,19 @@ impl Network for Carrier<'_> {
     }
 
     fn passage(&self, message: u32) -> Passage {
-        let at = (message - self.state.first_qp) as usize;
-        let Some(&(sent, paused)) = self.state.sent.get(at) else { return Passage::default() };
         let nics = &self.world.nics;
-        let s = &nics.send_qps[message as usize];
+        let slot = nics.slots.of(message);
+        let at = (slot - self.state.first_slot) as usize;
+        let Some(&(sent, paused)) = self.state.sent.get(at) else { return Passage::default() };
+        let s = &nics.send_qps[slot as usize];
         let packets = nics.writers[s.writer as usize].writes.packets_per_message;
         let resent = s.packets_retransmitted;
-        let link = self.world.ideal_way(message).1;
+        let link = self.world.ideal_way(slot).1;
         let rate = self.world.fabric.links[nics.nics[s.src as usize].port as usize].rate;
-        let until = self.at_port(message);
+        let until = self.at_port(slot);
         let own = Time(link.0 + link.0 * resent / packets);
         Passage {
-            ideal: nics.ideal_fct[(message - nics.first_flow_qp) as usize],
+            ideal: nics.ideal_fct[(slot - nics.first_flow_qp) as usize],
             link,
             behind: rate.serialization(until.0 - sent).saturating_sub(own),
             paused: until.1 - paused,
@@ -149,27 +158,26 @@ const MOST_OUTSTANDING: u64 = 1 << 22;
 
 impl Carrier<'_> {
     /// Bytes that the port of a queue pair's sender has sent so far, and how long it has been paused for its class.
-    fn at_port(&self, qp: u32) -> (u64, Time) {
+    fn at_port(&self, slot: u32) -> (u64, Time) {
         let World { nics, fabric, .. } = &*self.world;
-        let s = &nics.send_qps[qp as usize];
+        let s = &nics.send_qps[slot as usize];
         let port = nics.nics[s.src as usize].port as usize;
         let paused = fabric.pauses[lane(port, s.class)].paused_until(fabric.run.now);
         (fabric.ports[port].wire_bytes, paused)
     }
 
-    /// Adds the queue pair of a message. False: there can be no more queue pairs.
-    fn add(&mut self, message: &Message) -> bool {
+    /// Adds the queue pair of a message. Its slot, or none: there can be no more queue pairs.
+    fn add(&mut self, message: &Message) -> Option<u32> {
         let &Message { from, to, bytes, item, code_point, .. } = message;
         let flow = FlowPlan(from, to, item, code_point, bytes, self.now().0);
-        match self.world.add_message(self.plan, &flow) {
-            Ok(()) => {
-                self.plan.flows.list.push(flow);
+        match self.world.add_message(self.plan, flow) {
+            Ok(slot) => {
                 self.world.fabric.run.active_flows += 1;
-                true
+                Some(slot)
             }
             Err(problem) => {
                 self.state.problem.get_or_insert(problem.to_string());
-                false
+                None
             }
         }
     }
@@ -179,37 +187,35 @@ impl Carrier<'_> {
         let number = self.state.messages;
         self.state.messages += 1;
         let known = message.channel.and_then(|_| self.state.lasting.get(message).copied());
-        let qp = match known {
-            Some(qp) => qp,
+        let slot = match known {
+            Some(slot) => slot,
             None => {
-                let qp = self.world.nics.send_qps.len() as u32;
-                if !self.add(message) {
-                    return number;
-                }
-                self.world.nics.tell_arrivals(qp, message.channel.is_some());
-                self.state.told.push(Told { ideal: self.world.ideal_way(qp), ..Told::default() });
+                let Some(slot) = self.add(message) else { return number };
+                self.world.nics.tell_arrivals(slot, message.channel.is_some());
+                let told = Told { ideal: self.world.ideal_way(slot), ..Told::default() };
+                put(&mut self.state.told, slot - self.state.first_slot, told);
                 if message.channel.is_some() {
-                    self.state.lasting.insert(*message, qp);
+                    self.state.lasting.insert(*message, slot);
                 }
-                qp
+                slot
             }
         };
         let nics = &mut self.world.nics;
-        let s = &nics.send_qps[qp as usize];
+        let s = &nics.send_qps[slot as usize];
         let packets = nics.writers[s.writer as usize].writes.packets_per_message;
         if s.half.requester.posted() - s.half.requester.acknowledged() + packets > MOST_OUTSTANDING {
             let text = "more than 2^22 packets would be outstanding on a queue pair; take more channels, or queue_pairs: message";
             self.state.problem.get_or_insert(text.into());
             return number;
         }
-        let told = &mut self.state.told[(qp - self.state.first_qp) as usize];
+        let told = &mut self.state.told[(slot - self.state.first_slot) as usize];
         let now = self.world.fabric.run.now;
         let taken = self.state.taken.entry(message.from).or_default();
         let begins = now.max(*taken);
         *taken = begins + told.ideal.1;
         told.waiting.push_back((number, begins - now, s.packets_retransmitted));
         self.state.awaited += 1;
-        nics.post_message(&mut self.world.fabric, &mut self.world.tcp, qp);
+        nics.post_message(&mut self.world.fabric, &mut self.world.tcp, slot);
         number
     }
 }
@@ -250,7 +256,12 @@ impl Simulation {
     fn carry(&mut self, work: Box<dyn Work>, by_arrival: bool) {
         // The work counts as a flow, so that a moment without messages is not the end.
         self.world.fabric.run.active_flows += 1;
-        self.work = Some(Carried::new(work, by_arrival, self.world.nics.send_qps.len() as u32));
+        let nics = &mut self.world.nics;
+        let first_slot = nics.send_qps.len();
+        nics.slots.begin_work(first_slot);
+        // Where a link fails, routes at the end of the run are those of all messages.
+        let frees = self.plan.link_changes().is_empty();
+        self.work = Some(Carried::new(work, by_arrival, first_slot as u32, frees));
         self.let_work(|work, network| work.begin(network));
     }
 
@@ -276,23 +287,41 @@ impl Simulation {
         }
     }
 
-    pub(super) fn on_message_done(&mut self, qp: u32) {
+    pub(super) fn on_message_done(&mut self, number: u32) {
         self.come_back();
-        self.let_work(|work, network| work.on_done(qp, network));
+        self.let_work(|work, network| work.on_done(number, network));
+        let slots = &mut self.world.nics.slots;
+        slots.done.push(slots.of(number));
     }
 
-    pub(super) fn on_message_arrived(&mut self, qp: u32) {
+    pub(super) fn on_message_arrived(&mut self, number: u32) {
         let Some(Carried { state, .. }) = &mut self.work else { return };
-        let told = &mut state.told[(qp - state.first_qp) as usize];
+        let slot = self.world.nics.slots.of(number);
+        let told = &mut state.told[(slot - state.first_slot) as usize];
         let (message, behind, resent) = told.waiting.pop_front().expect("it was posted");
-        let resent = self.world.nics.send_qps[qp as usize].packets_retransmitted - resent;
+        let resent = self.world.nics.send_qps[slot as usize].packets_retransmitted - resent;
         let arrived = Arrived { message, ideal: told.ideal.0, behind, resent };
         self.come_back();
         self.let_work(|work, network| work.on_arrived(arrived, network));
     }
 
+    /// Messages that are done leave their slots.
+    fn free_slots(&mut self) {
+        let Some(Carried { state, .. }) = &self.work else { return };
+        let mut done = std::mem::take(&mut self.world.nics.slots.done);
+        for slot in done.drain(..).filter(|_| state.frees) {
+            if self.world.nics.is_forgotten(slot) {
+                let kept = (&mut self.rows, &mut self.listed);
+                record_message(&self.plan, &self.world, self.recorder.detail, kept, slot);
+                self.world.remove_message(&self.plan, slot);
+            }
+        }
+        self.world.nics.slots.done = done;
+    }
+
     /// Lets the work act. The run ends with it, or when it waits for something that never happens, but not before other traffic.
     fn let_work(&mut self, act: impl FnOnce(&mut dyn Work, &mut dyn Network)) {
+        self.free_slots();
         let Some(Carried { work, state }) = &mut self.work else { return };
         act(&mut **work, &mut Carrier { world: &mut self.world, plan: &mut self.plan, state });
         let over = work.is_over() || state.awaited == 0;
@@ -300,11 +329,54 @@ impl Simulation {
         run.finished |= state.problem.is_some() || over && !state.by_arrival;
         if over && state.by_arrival && !std::mem::replace(&mut state.over, true) {
             // Nothing more is sent on its queue pairs.
-            for qp in (state.first_qp..).take(state.told.len()) {
-                let writer = self.world.nics.send_qps[qp as usize].writer;
+            for slot in (state.first_slot..).take(state.told.len()) {
+                let writer = self.world.nics.send_qps[slot as usize].writer;
                 self.world.nics.on_writer_stop(&mut self.world.fabric, writer);
             }
             self.world.fabric.run.flow_ended();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{JobPlan, OperationPlan, QueuePairs, What};
+
+    /// A hundred messages to and fro, each with a queue pair of its own, and a timer that outlives it: two slots are enough.
+    #[test]
+    fn a_message_takes_the_slot_of_one_that_is_done() {
+        let mut plan = Plan::from_json(include_str!("../../tests/data/two_to_one.json")).expect("a plan");
+        plan.writers.clear();
+        plan.flows.items = vec!["job".into()];
+        let message = |n: u32| {
+            OperationPlan(
+                n % 2,
+                What::Send { to: 1 - n % 2, bytes: 5000, channel: 0 },
+                n.checked_sub(1).into_iter().collect(),
+            )
+        };
+        let operations: Vec<OperationPlan> = (0..100).map(message).collect();
+        plan.jobs = vec![JobPlan {
+            name: "job".into(),
+            item: 0,
+            code_point: 0,
+            ranks: vec![0, 1],
+            servers: vec![0, 1],
+            domain: None,
+            reduce_rate: None,
+            queue_pairs: QueuePairs::Message,
+            start_ps: 0,
+            repeat: 1,
+            steps: vec![StepPlan::Graph(operations.into())],
+        }];
+        let mut simulation = Simulation::new(plan).expect("it is possible");
+        while !simulation.advance(1000).done {}
+        assert_eq!(simulation.world_mut().nics.send_qps.len(), 2);
+        let recording = simulation.finish();
+        assert_eq!(recording.flows.len(), 100);
+        assert_eq!((recording.meta.faults.len(), recording.meta.conservation.ok), (0, true));
+        let numbers: Vec<u32> = recording.flows.iter().map(|flow| flow.qp).collect();
+        assert_eq!(numbers, (0..100).collect::<Vec<_>>());
     }
 }

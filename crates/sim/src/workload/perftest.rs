@@ -26,7 +26,7 @@ pub(crate) struct Writer {
     pub completion_every: u64,
     pub stopped: bool,
     pub first_qp: u32,
-    /// Number of its first queue pair among all of writers of the same two hosts.
+    /// Number of its first queue pair among all of writers of the same two hosts; of a single message, among those of its item.
     pub first_number: u32,
     pub qps: u32,
     /// What a packet that waits counts for in the host's backlog: the mean payload, bytes, rounded up.
@@ -54,8 +54,8 @@ impl Writer {
         }
     }
 
-    /// A single message of the flow list.
-    pub fn of_flow(bytes: u64, mtu: u32, qp: u32) -> Self {
+    /// A single message, of a number among those of its item.
+    pub fn of_flow(bytes: u64, mtu: u32, slot: u32, number: u32) -> Self {
         let writes = EqualWrites::new(bytes, mtu);
         Writer {
             writes,
@@ -63,8 +63,8 @@ impl Writer {
             messages: Some(1),
             completion_every: 1,
             stopped: false,
-            first_qp: qp,
-            first_number: 0,
+            first_qp: slot,
+            first_number: number,
             qps: 1,
             backlog_weight: bytes.div_ceil(writes.packets_per_message) as u32,
         }
@@ -77,7 +77,7 @@ impl Writer {
         self.messages = (!lasts).then_some(1);
     }
 
-    /// Number of one of its queue pairs among those of the same two hosts.
+    /// Number of one of its queue pairs among those of the same two hosts, or the same item.
     pub fn number_of(&self, qp: u32) -> u32 {
         qp - self.first_qp + self.first_number
     }

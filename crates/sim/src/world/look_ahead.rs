@@ -34,7 +34,7 @@ impl World {
     fn ask_first(&self, event: Event) {
         match event {
             Event::Arrival(port) | Event::PortWake(port) => prefetch(&self.fabric.ports, port as usize),
-            Event::PacingDue(qp) => prefetch(&self.nics.send_qps, qp as usize),
+            Event::PacingDue(qp) => prefetch(&self.nics.send_qps, self.nics.slots.of(qp) as usize),
             _ => {}
         }
     }
@@ -47,7 +47,7 @@ impl World {
             }
             Event::PortWake(port) => self.fabric.queues.prefetch(port as usize, self.first_class(port)),
             Event::PacingDue(qp) => {
-                let s = &self.nics.send_qps[qp as usize];
+                let s = &self.nics.send_qps[self.nics.slots.of(qp) as usize];
                 prefetch(&self.nics.nics, s.src as usize);
                 prefetch(&self.nics.writers, s.writer as usize);
             }
@@ -67,8 +67,9 @@ impl World {
                 match (port.peer_owner as usize).checked_sub(self.fabric.hosts) {
                     Some(switch) => self.fabric.routes.prefetch(switch, packet.dst),
                     None => {
-                        prefetch(&self.nics.recv_qps, packet.qp as usize);
-                        prefetch(&self.nics.send_qps, packet.qp as usize);
+                        let qp = self.nics.slots.of(packet.qp) as usize;
+                        prefetch(&self.nics.recv_qps, qp);
+                        prefetch(&self.nics.send_qps, qp);
                     }
                 }
             }
@@ -79,7 +80,8 @@ impl World {
                 }
             }
             Event::PacingDue(qp) => {
-                let nic = &self.nics[self.nics.send_qps[qp as usize].src as usize];
+                let qp = self.nics.slots.of(qp) as usize;
+                let nic = &self.nics[self.nics.send_qps[qp].src as usize];
                 prefetch(&self.fabric.ports, nic.port as usize);
             }
             _ => {}

@@ -7,10 +7,17 @@ use tailback_proto::units::Time;
 use crate::event::{Event, MAX_INDEX};
 use crate::host::path::{LoadChange, LINE_BYTES};
 use crate::nic::qp::{RecvQp, SendQp};
+use crate::nic::slots::{put, GONE};
 use crate::plan::{FlowPlan, Plan, PlanError};
 use crate::workload::latency::{number, LatencyTest};
 use crate::workload::{start_time, Writer};
 use crate::world::World;
+
+/// With what the receiver of a queue pair shares its notification point.
+fn shares_point(plan: &Plan, s: &SendQp) -> CnpInterval {
+    let at_receiver = &plan.nics[plan.hosts[s.dst as usize].nic].congestion[s.congestion as usize];
+    at_receiver.cnp_interval().map_or(CnpInterval::Qp, |(_, per)| per)
+}
 
 impl World {
     /// Memory traffic, and what the queue pairs to each host write to.
@@ -36,14 +43,12 @@ impl World {
         }
     }
 
-    /// The receiving half of the next queue pair, and the notification point that it may share.
-    fn add_receiver(&mut self, plan: &Plan) {
+    /// The receiving half of a queue pair whose sending half is there, and the notification point that it may share.
+    fn add_receiver(&mut self, plan: &Plan, slot: u32) {
         let nics = &mut self.nics;
-        let s = &nics.send_qps[nics.recv_qps.len()];
-        let at_receiver = &plan.nics[plan.hosts[s.dst as usize].nic].congestion[s.congestion as usize];
-        let holds_for = at_receiver.cnp_interval().map_or(CnpInterval::Qp, |(_, per)| per);
-        let next = nics.notification_points.len() as u32;
-        let notification_point = match holds_for {
+        let s = &nics.send_qps[slot as usize];
+        let next = nics.free_points.last().copied().unwrap_or(nics.notification_points.len() as u32);
+        let notification_point = match shares_point(plan, s) {
             CnpInterval::Qp => next,
             CnpInterval::Destination => {
                 *nics.shared_points.entry((s.dst, s.congestion, Some(s.src))).or_insert(next)
@@ -51,11 +56,12 @@ impl World {
             CnpInterval::Port => *nics.shared_points.entry((s.dst, s.congestion, None)).or_insert(next),
         };
         if notification_point == next {
-            nics.notification_points.push(NotificationPoint::default());
+            nics.free_points.pop();
+            put(&mut nics.notification_points, next, NotificationPoint::default());
         }
         // It has as many places as the sender's window, which is by the sender's link.
         let model = &nics.models[nics.nics[s.src as usize].model as usize];
-        nics.recv_qps.push(RecvQp {
+        let receiver = RecvQp {
             src: s.src,
             notification_point,
             sends_cnps: s.half.uses.cnps,
@@ -63,24 +69,37 @@ impl World {
             telemetry_bytes: s.telemetry_bytes,
             congestion: s.congestion,
             ..RecvQp::new(model)
-        });
+        };
+        put(&mut nics.recv_qps, slot, receiver);
     }
 
     /// The receiving halves of all queue pairs.
     pub(super) fn add_receivers(&mut self, plan: &Plan) {
-        for _ in 0..self.nics.send_qps.len() {
-            self.add_receiver(plan);
+        for slot in 0..self.nics.send_qps.len() as u32 {
+            self.add_receiver(plan, slot);
         }
     }
 
-    /// A message that is sent during the run: both halves of its queue pair.
+    /// A message that is sent during the run, which the plan gets, too: both halves of its queue pair. Their slot.
     ///
     /// # Errors
     /// There is no way, or there are too many.
-    pub(crate) fn add_message(&mut self, plan: &Plan, flow: &FlowPlan) -> Result<(), PlanError> {
-        self.add_flow("the work", plan, flow)?;
-        self.add_receiver(plan);
-        Ok(())
+    pub(crate) fn add_message(&mut self, plan: &mut Plan, flow: FlowPlan) -> Result<u32, PlanError> {
+        let slot = self.add_flow("the work", plan, &flow)?;
+        self.add_receiver(plan, slot);
+        put(&mut plan.flows.list, slot - self.nics.first_flow_qp, flow);
+        Ok(slot)
+    }
+
+    /// A message that was sent during the run, and all that hangs on it, leaves its slot to another.
+    pub(crate) fn remove_message(&mut self, plan: &Plan, slot: u32) {
+        let nics = &mut self.nics;
+        let (s, r) = (&mut nics.send_qps[slot as usize], &nics.recv_qps[slot as usize]);
+        nics.slots.give_back(std::mem::replace(&mut s.number, GONE));
+        nics.gone_bytes += r.bytes_delivered;
+        if shares_point(plan, s) == CnpInterval::Qp {
+            nics.free_points.push(r.notification_point);
+        }
     }
 
     pub(super) fn add_writers(&mut self, plan: &Plan, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
@@ -96,7 +115,8 @@ impl World {
             *number += writer.qps;
             let congestion = writer.congestion.unwrap_or(plan.hosts[src].congestion);
             for _ in 0..writer.qps {
-                self.add_qp(src, dst, writer.code_point, index as u32, congestion);
+                let slot = self.nics.send_qps.len() as u32;
+                self.add_qp(slot, (src, dst), writer.code_point, index as u32, congestion);
             }
             self.nics.writers.push(built);
         }
@@ -105,6 +125,7 @@ impl World {
 
     pub(super) fn add_flows(&mut self, plan: &Plan) -> Result<(), PlanError> {
         self.nics.first_flow_qp = self.nics.send_qps.len() as u32;
+        self.nics.messages = vec![0; plan.flows.items.len()];
         self.nics.ideal_fct.reserve_exact(plan.flows.list.len());
         for (index, flow) in plan.flows.list.iter().enumerate() {
             self.add_flow(&format!("flows[{index}]"), plan, flow)?;
@@ -112,11 +133,12 @@ impl World {
         Ok(())
     }
 
-    /// The sending half of a message's queue pair.
-    fn add_flow(&mut self, place: &str, plan: &Plan, flow: &FlowPlan) -> Result<(), PlanError> {
+    /// The sending half of a message's queue pair. Its slot.
+    fn add_flow(&mut self, place: &str, plan: &Plan, flow: &FlowPlan) -> Result<u32, PlanError> {
         let nic = &plan.nics[plan.hosts[flow.src()].nic];
-        let qp = self.nics.send_qps.len() as u32;
-        let built = Writer::of_flow(flow.bytes(), nic.mtu.0 as u32, qp);
+        let slots = self.nics.send_qps.len();
+        let (qp, slot) = (self.nics.slots.numbers(slots), self.nics.slots.next(slots));
+        let built = Writer::of_flow(flow.bytes(), nic.mtu.0 as u32, slot, self.nics.messages[flow.item()]);
         self.check_connection(place, &built, flow.src(), flow.dst(), &plan.hosts)?;
         let own = plan.flows.congestion.get(flow.item()).copied().flatten();
         let congestion = own.unwrap_or(plan.hosts[flow.src()].congestion);
@@ -125,31 +147,34 @@ impl World {
         let (src, dst) = (flow.src() as u16, flow.dst() as u16);
         let route = self.route(src, dst, qp).expect("it was checked");
         let back = self.route(dst, src, qp).expect("links have two ends");
-        self.nics.ideal_fct.push(self.fabric.ideal_completion(
+        let ideal = self.fabric.ideal_completion(
             &route,
             (dst, qp),
             &back,
             built.writes.packets_per_message,
             built.frames(telemetry_bytes),
-        ));
-        let writer = self.nics.writers.len() as u32;
-        self.add_qp(flow.src(), flow.dst(), flow.code_point(), writer, congestion);
-        self.nics.writers.push(built);
-        Ok(())
+        );
+        put(&mut self.nics.ideal_fct, slot - self.nics.first_flow_qp, ideal);
+        let gone = self.nics.send_qps.get(slot as usize);
+        let writer = gone.map_or(self.nics.writers.len() as u32, |gone| gone.writer);
+        self.add_qp(slot, (flow.src(), flow.dst()), flow.code_point(), writer, congestion);
+        put(&mut self.nics.writers, writer, built);
+        self.nics.messages[flow.item()] += 1;
+        Ok(slot)
     }
 
     /// What a message on this queue pair takes in an empty network: its way to its receiver's memory, and of that its
     /// sender's link.
-    pub(crate) fn ideal_way(&self, qp: u32) -> (Time, Time) {
-        let s = &self.nics.send_qps[qp as usize];
+    pub(crate) fn ideal_way(&self, slot: u32) -> (Time, Time) {
+        let s = &self.nics.send_qps[slot as usize];
         let writer = &self.nics.writers[s.writer as usize];
-        let route = self.route(s.src, s.dst, qp).expect("it was checked");
+        let route = self.route(s.src, s.dst, s.number).expect("it was checked");
         let frames = writer.frames(s.telemetry_bytes as u32);
         let on_link = |bytes: u32| self.fabric.serialization(route[0], bytes).0;
         let packets = writer.writes.packets_per_message;
         let first = if packets > 1 { on_link(frames[0]) } else { 0 };
         let link = Time(first + packets.saturating_sub(2) * on_link(frames[1]) + on_link(frames[2]));
-        (self.fabric.ideal_completion(&route, (s.dst, qp), &[], packets, frames), link)
+        (self.fabric.ideal_completion(&route, (s.dst, s.number), &[], packets, frames), link)
     }
 
     /// Refuses a connection that cannot be.
@@ -166,7 +191,7 @@ impl World {
             "more than 2^22 packets would be outstanding on a queue pair".into()
         } else if self.route(src as u16, dst as u16, writer.first_qp).is_none() {
             format!("no route from {} to {}", hosts[src].name, hosts[dst].name)
-        } else if self.nics.send_qps.len() + writer.qps as usize > MAX_INDEX as usize {
+        } else if self.nics.slots.numbers(self.nics.send_qps.len()) + writer.qps > MAX_INDEX {
             "too many queue pairs in all".into()
         } else {
             return Ok(());
@@ -174,10 +199,20 @@ impl World {
         Err(PlanError::Impossible { place: place.into(), problem })
     }
 
-    fn add_qp(&mut self, src: usize, dst: usize, code_point: u8, writer: u32, number: usize) {
-        let model = &self.nics.models[self.nics[src].model as usize];
-        let qp = SendQp::new(model, number, writer, src as u16, dst as u16, code_point);
-        self.nics.send_qps.push(qp);
+    fn add_qp(
+        &mut self,
+        slot: u32,
+        (src, dst): (usize, usize),
+        code_point: u8,
+        writer: u32,
+        congestion: usize,
+    ) {
+        let nics = &mut self.nics;
+        let model = &nics.models[nics.nics[src].model as usize];
+        let number = nics.slots.numbers(nics.send_qps.len());
+        let qp = SendQp::new(model, number, congestion, writer, (src as u16, dst as u16), code_point);
+        put(&mut nics.send_qps, slot, qp);
+        nics.slots.take(slot);
     }
 
     /// Ties the queue pairs of latency tests together.
