@@ -625,3 +625,14 @@ def test_a_trace_that_is_changed_during_the_run(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(kind, match="changed"):
             tailback.run_astra(found, out=tmp_path / "out", progress=change)
         assert not (tmp_path / "out").exists()
+
+
+def test_very_many_nodes_that_may_begin(tmp_path: Path) -> None:
+    """They are begun in the order of ids; looking at each again whenever one ends would take minutes."""
+    count = 20_000
+    sends = [node(n, SEND, comm_dst=1, comm_size=1000, comm_tag=n) for n in range(count)]
+    receives = [node(n, RECEIVE, comm_src=0, comm_size=1000, comm_tag=n) for n in range(count)]
+    result = tailback.run_astra(write(tmp_path, [trace(*sends), trace(*receives)]))
+    rows = [list(map(int, line.split()[2:])) for line in result.outputs["fct.txt"].decode().splitlines()]
+    assert len(rows) == count
+    assert [row[3] for row in rows] == [number * RTT for number in range(count)]

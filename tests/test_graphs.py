@@ -21,6 +21,7 @@ from tailback.measures.timeline import spans
 from tailback.scenario import ScenarioError, load
 from tailback.scenario.checks.jobs import queue_pairs_of
 from tailback.workload import graph_tables
+from tailback.workload.goal import from_goal
 from tailback.workload.graphs import with_graphs
 from tailback.workload.lists import ListError
 from tailback.workload.operations import COMPUTE, RECEIVE, SEND, Making
@@ -327,3 +328,29 @@ def test_a_row_may_wait_for_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_tables, "_ROW_BYTES", 5000)
     with pytest.raises(ListError, match=r"^g\.csv:2003: found a row of more than 5KB, expected a "):
         graph_tables.from_table("g.csv", lambda: BytesIO(content), 4)
+
+
+def _goal(text: str) -> tuple[Making, Any]:
+    return from_goal("g.goal", lambda: BytesIO(text.encode()), 2)
+
+
+def test_labels_of_a_schedule_are_looked_up_in_the_file() -> None:
+    """The n-th receive of a tag takes the n-th send, in whatever order ranks and tags come."""
+    made, called = _goal(
+        "num_ranks 2\nrank 1 {\na: recv 5b from 0 tag 9\nb: recv 6b from 0 tag 9\nc: recv 7b from 0\n}\n"
+        "rank 0 {\na: send 7b to 1 // first\n\nb: send 5b to 1 tag 9\nc: send 6b to 1 tag 9\n"
+        "b requires a\n}\n"
+    )
+    assert [called(at) for at in range(6)] == [
+        f"{label} of rank {rank}" for rank in (1, 0) for label in "abc"
+    ]
+    after = [one[2] for one in made.made()]
+    assert after == [[4], [5], [3], [], [3], []]
+
+
+def test_a_rank_of_a_schedule_comes_once() -> None:
+    with pytest.raises(ListError, match=r"^g\.goal:4: found rank 0 a second time$"):
+        _goal("rank 0 {\na: calc 1\n}\nrank 0 {\n}\n")
+    twice = "a: recv 1b from 0 tag 3\nb: recv 1b from 0 tag 3\n"
+    with pytest.raises(ListError, match="found 1 sends and 2 receives from rank 0 to 1 with tag 3"):
+        _goal(f"rank 0 {{\na: send 1b to 1 tag 3\n}}\nrank 1 {{\n{twice}}}\n")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from typing import NamedTuple
+from array import array
+
+import numpy as np
 
 from tailback.limits import GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
 from tailback.scenario.errors import found
@@ -17,11 +18,24 @@ _TRIGGER = re.compile(r"trigger\s+id\s+(\d{1,15})\s+(oneshot|barrier\s+count\s+(
 _KEYS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger")
 
 
-class _Flow(NamedTuple):
-    line: int
-    src: int
-    dst: int
-    keys: dict[str, int]
+_TRIGGERS = ("trigger", "send_done_trigger", "recv_done_trigger")
+_NONE = -1
+
+
+class _Flows:
+    """Flows as they are read, of which there may be millions."""
+
+    def __init__(self) -> None:
+        self.made = Making()
+        self.line, self.start = array("I"), array("q")
+        self.triggers = {key: array("q") for key in _TRIGGERS}
+
+    def add(self, line: int, src: int, dst: int, keys: dict[str, int]) -> None:
+        self.made.add(src, SEND, keys["size"], dst)
+        self.line.append(line)
+        self.start.append(keys.get("start", _NONE))
+        for key, numbers in self.triggers.items():
+            numbers.append(keys.get(key, _NONE))
 
 
 def from_connections(name: str, opened: Opened, ranks: int) -> Read:
@@ -30,7 +44,7 @@ def from_connections(name: str, opened: Opened, ranks: int) -> Read:
     A start is in ps, as the simulator's times are. A flow is done, for what its triggers start, when it is in
     the receiver's memory.
     """
-    flows: list[_Flow] = []
+    flows = _Flows()
     count_of: dict[int, int] = {}
     declared: dict[str, tuple[int, int]] = {}
     for number, raw in enumerate(lines_of(opened), 1):
@@ -41,22 +55,22 @@ def from_connections(name: str, opened: Opened, ranks: int) -> Read:
         elif words := _TRIGGER.fullmatch(line):
             count_of[int(words[1])] = int(words[3] or 1)
         elif words := _FLOW.fullmatch(line):
-            flows.append(_flow(name, number, words, ranks))
+            flows.add(number, *_flow(name, number, words, ranks))
         elif words := re.fullmatch(r"(Connections|Triggers)\s+(\d{1,15})", line):
             declared[words[1]] = number, int(words[2])
         elif line:
             what = "SRC->DST, or trigger id N with oneshot or barrier count M"
             refuse(name, number, f"found {found(line[:60])}, expected {what}")
-        if len(flows) > GRAPH_OPERATIONS // 3:
+        if len(flows.line) > GRAPH_OPERATIONS // 3:
             refuse(name, number, f"found more flows, expected at most {GRAPH_OPERATIONS // 3}")
-    for what, count in (("Connections", len(flows)), ("Triggers", len(count_of))):
+    for what, count in (("Connections", len(flows.line)), ("Triggers", len(count_of))):
         line_of, wanted = declared.get(what, (1, count))
         if count != wanted:
             refuse(name, line_of, f"found {count} {what.lower()}, expected {wanted}")
     return _operations(name, flows, count_of)
 
 
-def _flow(name: str, number: int, words: re.Match[str], ranks: int) -> _Flow:
+def _flow(name: str, number: int, words: re.Match[str], ranks: int) -> tuple[int, int, dict[str, int]]:
     src, dst = int(words[1]), int(words[2])
     if max(src, dst) >= ranks or src == dst:
         refuse(name, number, f"found {src}->{dst}, expected two nodes below {ranks}")
@@ -70,50 +84,49 @@ def _flow(name: str, number: int, words: re.Match[str], ranks: int) -> _Flow:
         refuse(name, number, "found not one of start and trigger, expected either")
     if keys.get("start", 0) > _LATEST:
         refuse(name, number, f"start: found {keys['start']} ps, expected at most {DURATION.format(_LATEST)}")
-    return _Flow(number, src, dst, keys)
+    return src, dst, keys
 
 
-def _operations(name: str, flows: list[_Flow], count_of: dict[int, int]) -> Read:
+def _operations(name: str, flows: _Flows, count_of: dict[int, int]) -> Read:
     """A rank's starts are a chain of waits, a trigger is a barrier."""
-    made = Making()
-    for flow in flows:
-        made.add(flow.src, SEND, flow.keys["size"], flow.dst)
+    made, count = flows.made, len(flows.line)
     place = {trigger: made.add(0, BARRIER) for trigger in count_of}
-    ended: Counter[int] = Counter()
-    for at, flow in enumerate(flows):
-        for key in ("trigger", "send_done_trigger", "recv_done_trigger"):
-            if key not in flow.keys:
+    begins = len(made)
+    ended = array("I", bytes(4 * begins))
+    for at, of_flow in enumerate(zip(*flows.triggers.values(), strict=True)):
+        for key, number in zip(_TRIGGERS, of_flow, strict=True):
+            if number == _NONE:
                 continue
-            barrier = place.get(flow.keys[key])
+            barrier = place.get(number)
             if barrier is None:
-                refuse(name, flow.line, f"{key}: found {flow.keys[key]}, expected a trigger of the file")
+                refuse(name, flows.line[at], f"{key}: found {number}, expected a trigger of the file")
             waits, of = (at, barrier) if key == "trigger" else (barrier, at)
             made.wait(waits, of)
             ended[waits] += 1
-    for trigger, count in count_of.items():
-        if ended[place[trigger]] != count:
+    for trigger, wanted in count_of.items():
+        if ended[place[trigger]] != wanted:
             done = f"found {ended[place[trigger]]} flows that end in trigger {trigger}"
-            refuse(name, 1, f"{done}, expected {count}")
+            refuse(name, 1, f"{done}, expected {wanted}")
     waited: dict[int, tuple[int, int]] = {}
-    line_of: dict[int, int] = {}
-    for at in sorted(range(len(flows)), key=lambda one: flows[one].keys.get("start", 0)):
-        start, src = flows[at].keys.get("start", 0), flows[at].src
+    line_of = array("I")
+    for at in np.argsort(np.asarray(flows.start), kind="stable"):
+        start, src = flows.start[at], made.rank[at]
         last, now = waited.get(src, (-1, 0))
         if start > now:
             begin = made.add(src, COMPUTE, start - now)
-            line_of[begin] = flows[at].line
+            line_of.append(flows.line[at])
             if last >= 0:
                 made.wait(begin, last)
             last, now = begin, start
             waited[src] = last, now
-        if "start" in flows[at].keys and start:
-            made.wait(at, last)
+        if start > 0:
+            made.wait(int(at), last)
 
     def called(number: int) -> str:
-        if number in line_of:
-            return f"start of line {line_of[number]}"
-        if number >= len(flows):
+        if number >= begins:
+            return f"start of line {line_of[number - begins]}"
+        if number >= count:
             return f"trigger {next(trigger for trigger, at in place.items() if at == number)}"
-        return f"{flows[number].src}->{flows[number].dst} of line {flows[number].line}"
+        return f"flow of line {flows.line[number]}"
 
     return made, called

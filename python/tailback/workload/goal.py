@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import defaultdict
-from typing import TypeAlias
+from collections.abc import Iterator
+
+import numpy as np
 
 from tailback.limits import GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
 from tailback.scenario.errors import found
@@ -15,7 +16,6 @@ from tailback.units import SIZE
 from tailback.workload.lists import ListError
 from tailback.workload.operations import COMPUTE, RECEIVE, SEND, Making, Opened, Read, lines_of, refuse
 
-Places: TypeAlias = "array[int]"
 _RANK = re.compile(r"rank\s+(\d{1,15})\s*\{")
 _OPERATION = re.compile(
     r"(\w+)\s*:\s*(?:calc\s+(?P<calc>\d{1,15})|(?P<way>send|recv)\s+(?P<size>\d{1,15})\s*b\s+(?:to|from)\s+(?P<peer>\d{1,15}))"
@@ -30,14 +30,12 @@ def from_goal(name: str, opened: Opened, ranks: int) -> Read:
     The n-th send of a rank to another with a tag is received by the n-th recv there; calc is in ns.
     """
     made = Making()
-    place: dict[tuple[int, str], int] = {}
-    waiting: dict[tuple[int, int, int], tuple[Places, Places]] = defaultdict(lambda: (array("I"), array("I")))
+    read = _Messages()
+    place: dict[str, int] = {}
     rank: int | None = None
+    known = set[int]()
     last = 1
-    for number, raw in enumerate(lines_of(opened), 1):
-        line = raw.split("//")[0].split("#")[0].strip()
-        if not line:
-            continue
+    for number, line in _lines(opened):
         last = number
         if words := re.fullmatch(r"num_ranks\s+(\d{1,15})", line):
             if int(words[1]) != ranks:
@@ -46,6 +44,10 @@ def from_goal(name: str, opened: Opened, ranks: int) -> Read:
             rank = int(words[1])
             if rank >= ranks:
                 refuse(name, number, f"found rank {rank}, expected one below {ranks}")
+            if rank in known:
+                refuse(name, number, f"found rank {rank} a second time")
+            known.add(rank)
+            place = {}
         elif line == "}":
             rank = None
         elif rank is None:
@@ -53,19 +55,19 @@ def from_goal(name: str, opened: Opened, ranks: int) -> Read:
         elif words := _REQUIRES.fullmatch(line):
             ends = []
             for label in words.groups():
-                if (rank, label) not in place:
+                if label not in place:
                     refuse(name, number, f"found {found(label)}, expected an operation of rank {rank} above")
-                ends.append(place[rank, label])
+                ends.append(place[label])
             made.wait(*ends)
         elif words := _OPERATION.fullmatch(line):
-            if (rank, words[1]) in place:
+            if words[1] in place:
                 refuse(name, number, f"found {found(words[1])} a second time")
-            place[rank, words[1]] = len(made)
+            place[words[1]] = len(made)
             if words["calc"] is not None:
                 time = int(words["calc"]) * 1000
                 made.add(rank, COMPUTE if time else RECEIVE, time)
             else:
-                _of_goal(name, number, words, rank, ranks, waiting, made)
+                _of_goal(name, number, words, rank, ranks, read, made)
         else:
             what = "calc, send, recv or requires" + ("; irequires is not read" if "irequires" in line else "")
             refuse(name, number, f"found {found(line[:60])}, expected {what}")
@@ -73,35 +75,73 @@ def from_goal(name: str, opened: Opened, ranks: int) -> Read:
             refuse(name, number, f"found more operations, expected at most {GRAPH_OPERATIONS}")
     if rank is not None:
         refuse(name, last, f"found the end of the file, expected the }} of rank {rank}")
-    for (src, dst, tag), (sends, receives) in waiting.items():
-        if len(sends) != len(receives):
-            both = f"{len(sends)} sends and {len(receives)} receives"
-            text = f"found {both} from rank {src} to {dst} with tag {tag}, expected as many"
-            raise ListError(f"{name}: {text}")
-        for sent, receive in zip(sends, receives, strict=True):
-            if made.value[sent] != made.value[receive]:
-                both = f"{made.value[sent]} B that are sent and {made.value[receive]} B that are received"
-                raise ListError(
-                    f"{name}: found {both} from rank {src} to {dst} with tag {tag}, expected as many"
-                )
-            made.wait(receive, sent)
-            made.value[receive] = 0
+    _match(name, made, read)
 
     def called(number: int) -> str:
-        rank, label = next(key for key, at in place.items() if at == number)
-        return f"{label} of rank {rank}"
+        # Of millions of labels hardly ever one is asked for: they are not kept.
+        rank, left = 0, number
+        for _, line in _lines(opened):
+            if words := _RANK.fullmatch(line):
+                rank = int(words[1])
+            elif words := _OPERATION.fullmatch(line):
+                if not left:
+                    return f"{words[1]} of rank {rank}"
+                left -= 1
+        raise LookupError(number)
 
     return made, called
 
 
+class _Messages:
+    """Sends and receives: places of operations, tags, and of receives the ranks that send."""
+
+    def __init__(self) -> None:
+        self.sends, self.send_tags = array("I"), array("Q")
+        self.receives, self.receive_tags, self.senders = array("I"), array("Q"), array("I")
+
+
+def _lines(opened: Opened) -> Iterator[tuple[int, str]]:
+    """Lines without comments, by number; empty ones are left out."""
+    for number, raw in enumerate(lines_of(opened), 1):
+        if line := raw.split("//")[0].split("#")[0].strip():
+            yield number, line
+
+
+def _match(name: str, made: Making, read: _Messages) -> None:
+    """The n-th receive of a tag waits for the n-th send."""
+    rank, to, value = np.asarray(made.rank), np.asarray(made.to), np.asarray(made.value)
+    sends, receives = np.asarray(read.sends), np.asarray(read.receives)
+    sent = [rank[sends], to[sends], np.asarray(read.send_tags)]
+    received = [np.asarray(read.senders), rank[receives], np.asarray(read.receive_tags)]
+    orders = [np.lexsort(keys[::-1]) for keys in (sent, received)]  # what is alike stays in its order
+    sent, received = (
+        [key[order] for key in keys] for keys, order in zip((sent, received), orders, strict=True)
+    )
+    both = min(len(sends), len(receives))
+    alike = np.logical_and.reduce([a[:both] == b[:both] for a, b in zip(sent, received, strict=True)])
+    if len(sends) != len(receives) or not alike.all():
+        at = both if alike.all() else int(np.argmin(alike))
+        keys = [tuple(int(key[at]) for key in keys) for keys in (sent, received) if at < len(keys[0])]
+        src, dst, tag = min(keys)
+        counts = [
+            np.count_nonzero((keys[0] == src) & (keys[1] == dst) & (keys[2] == tag))
+            for keys in (sent, received)
+        ]
+        text = f"{counts[0]} sends and {counts[1]} receives from rank {src} to {dst} with tag {tag}"
+        raise ListError(f"{name}: found {text}, expected as many")
+    sends, receives = sends[orders[0]], receives[orders[1]]
+    same = value[sends] == value[receives]
+    if not same.all():
+        at = int(np.argmin(same))
+        sizes = f"{value[sends[at]]} B that are sent and {value[receives[at]]} B that are received"
+        src, dst, tag = (int(key[at]) for key in sent)
+        raise ListError(f"{name}: found {sizes} from rank {src} to {dst} with tag {tag}, expected as many")
+    made.wait_each(receives, sends)
+    value[receives] = 0
+
+
 def _of_goal(
-    name: str,
-    number: int,
-    words: re.Match[str],
-    rank: int,
-    ranks: int,
-    waiting: dict[tuple[int, int, int], tuple[Places, Places]],
-    made: Making,
+    name: str, number: int, words: re.Match[str], rank: int, ranks: int, read: _Messages, made: Making
 ) -> None:
     peer, tag, size = int(words["peer"]), int(words["tag"] or 0), int(words["size"])
     if peer >= ranks or peer == rank:
@@ -109,6 +149,9 @@ def _of_goal(
     if not 1 <= size <= MAX_MESSAGE_BYTES:
         refuse(name, number, f"found {size} B, expected 1 B to {SIZE.format(MAX_MESSAGE_BYTES)}")
     if words["way"] == "recv":
-        waiting[peer, rank, tag][1].append(made.add(rank, RECEIVE, size))
+        read.receives.append(made.add(rank, RECEIVE, size))
+        read.receive_tags.append(tag)
+        read.senders.append(peer)
     else:
-        waiting[rank, peer, tag][0].append(made.add(rank, SEND, size, peer))
+        read.sends.append(made.add(rank, SEND, size, peer))
+        read.send_tags.append(tag)

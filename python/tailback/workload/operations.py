@@ -126,6 +126,11 @@ class Making:
         self._waiting.append(place)
         self._awaited.append(other)
 
+    def wait_each(self, places: Ints, others: Ints) -> None:
+        """Each of some operations waits for another."""
+        self._waiting.frombytes(places.astype(np.uint32).tobytes())
+        self._awaited.frombytes(others.astype(np.uint32).tobytes())
+
     def waits(self) -> tuple[Ints, Ints]:
         """Who waits, and for whom, in the order in which that was said."""
         return np.asarray(self._waiting), np.asarray(self._awaited)

@@ -10,6 +10,7 @@
 
 mod desk;
 mod exchange;
+mod free;
 mod groups;
 mod phases;
 pub mod plan;

@@ -2,10 +2,11 @@
 //! are done and what they need is free. It has one CPU, one GPU for computing, and one place for a collective or a send;
 //! receives need nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tailback_proto::units::Time;
 
 use super::desk::{own_tag, stream_tag, time, Context, Desk, Receiver, Timer};
+use super::free::Free;
 use super::phases::{Asked, Collectives, Machine};
 use super::plan::{AstraPlan, Policy};
 use super::streams::{Stream, Streams};
@@ -22,7 +23,7 @@ pub(super) struct Rank {
     rank: u32,
     nodes: Window,
     /// Nodes that wait for nothing.
-    free: BTreeSet<u64>,
+    free: Free,
     /// Nodes that have begun and not ended, and when they began.
     ongoing: BTreeMap<u64, Time>,
     busy: Busy,
@@ -47,6 +48,10 @@ struct Busy {
 }
 
 impl Busy {
+    fn may(mut self, need: Need) -> bool {
+        self.need(need).is_none_or(|busy| !*busy)
+    }
+
     fn need(&mut self, need: Need) -> Option<&mut bool> {
         match need {
             Need::Cpu => Some(&mut self.cpu),
@@ -163,16 +168,13 @@ impl Rank {
 
     /// Begins all nodes that are free now and whose resource is. Nodes that become free meanwhile wait for the next call.
     fn issue(&mut self, context: &mut Context) {
-        let free: Vec<u64> = self.free.iter().copied().collect();
-        for id in free {
-            // An earlier node that ended at once may have begun this one.
-            let Some(node) = self.nodes.get(id).filter(|_| self.free.contains(&id)) else { continue };
-            match self.busy.need(node.need) {
-                Some(true) => continue,
-                Some(free) => *free = true,
-                None => {}
+        let (added, mut last) = (self.free.added(), None);
+        while let Some((id, need)) = self.free.next(last, added, |need| self.busy.may(need)) {
+            last = Some(id);
+            if let Some(busy) = self.busy.need(need) {
+                *busy = true;
             }
-            self.free.remove(&id);
+            self.free.remove(id, need);
             self.ongoing.insert(id, context.now());
             if let Err(problem) = self.nodes.begins(id, context.plan, self.rank) {
                 let file = &context.plan.files[self.rank as usize];
@@ -308,8 +310,8 @@ impl Rank {
             return None;
         }
         let file = &plan.files[self.rank as usize];
-        let id = self.ongoing.keys().next().or(self.free.first());
-        let text = match id.and_then(|&id| Some((id, self.nodes.get(id)?))) {
+        let id = self.ongoing.keys().next().copied().or(self.free.first());
+        let text = match id.and_then(|id| Some((id, self.nodes.get(id)?))) {
             Some((id, node)) => {
                 format!("{file}: rank {} waits at node {id} ({})", self.rank, node.task.name())
             }

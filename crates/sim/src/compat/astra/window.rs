@@ -5,11 +5,12 @@
 //! with a node that waits for nothing are read, and when a node begins, all blocks with a node that waits for one of its
 //! block. A node that has ended is forgotten.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io::{BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use super::free::Free;
 use super::phases::Asked;
 use super::plan::AstraPlan;
 use super::trace::{unreadable, Groups, Need, Node, Nodes, Task};
@@ -60,7 +61,7 @@ pub(super) struct Window {
 pub(super) struct Checked {
     pub window: Window,
     /// Nodes that wait for nothing.
-    pub free: BTreeSet<u64>,
+    pub free: Free,
     /// Groups that it defines, in the order of ids.
     pub groups: Groups,
     /// The different collectives, each with the lowest id of its nodes.
@@ -88,7 +89,12 @@ pub(super) fn open(path: &Path, plan: &AstraPlan, rank: u32) -> Result<Checked, 
         ahead: NumberMap::default(),
     };
     window.read(first, plan, rank)?;
-    let free = window.nodes.iter().filter(|(_, node)| node.waits_for == 0).map(|(&id, _)| id).collect();
+    let mut free = Free::default();
+    window
+        .nodes
+        .iter()
+        .filter(|(_, node)| node.waits_for == 0)
+        .for_each(|(&id, node)| free.add(id, node.need));
     found.groups.sort_by_key(|group| group.0);
     let groups = found.groups.into_iter().flat_map(|(_, defined)| defined).collect();
     Ok(Checked { window, free, groups, collectives: found.collectives })
@@ -144,13 +150,13 @@ impl Window {
     }
 
     /// Forgets a node that has ended. Nodes that waited for nothing else become `free`.
-    pub fn ends(&mut self, id: u64, free: &mut BTreeSet<u64>) -> Option<Held> {
+    pub fn ends(&mut self, id: u64, free: &mut Free) -> Option<Held> {
         let ended = self.nodes.remove(&id)?;
         for &child in &ended.children {
             let Some(node) = self.nodes.get_mut(&child) else { continue };
             node.waits_for -= 1;
             if node.waits_for == 0 {
-                free.insert(child);
+                free.add(child, node.need);
             }
         }
         Some(ended)
@@ -359,6 +365,7 @@ fn circle(nodes: &[(u64, Box<[u64]>)]) -> Option<String> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     /// A node that computes, as a message after its length.
     fn node(id: u64, parents: &[u64]) -> Vec<u8> {
@@ -392,6 +399,11 @@ mod tests {
         path
     }
 
+    fn ids(free: &Free) -> BTreeSet<u64> {
+        let next = |&last: &u64| free.next(Some(last), u64::MAX, |_| true).map(|found| found.0);
+        std::iter::successors(free.first(), next).collect()
+    }
+
     /// Ends nodes in the order in which `choose` picks free ones. Returns the most nodes that were in memory.
     fn run(path: &Path, nodes: &[(u64, Vec<u64>)], mut choose: impl FnMut(usize) -> usize) -> usize {
         let plan = plan();
@@ -401,9 +413,9 @@ mod tests {
             nodes.iter().filter(|node| node.1.is_empty()).map(|node| node.0).collect();
         let mut most = 0;
         while !expected.is_empty() {
-            assert_eq!(free, expected);
-            let id = *free.iter().nth(choose(free.len())).expect("one of them");
-            free.remove(&id);
+            assert_eq!(ids(&free), expected);
+            let id = *expected.iter().nth(choose(expected.len())).expect("one of them");
+            free.remove(id, Need::Computing);
             window.begins(id, &plan, 0).expect("it is as it was");
             most = most.max(window.nodes.len());
             window.ends(id, &mut free).expect("it was there");
