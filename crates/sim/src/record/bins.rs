@@ -3,6 +3,7 @@
 //! When the most that there may be are full, bins are merged, by 5 and by 2 in turn (1, 5, 10, 50, 100 us, ...), so that a
 //! recording holds between a fifth and all of its bins. Counts add up, means are averaged, maxima stay maxima.
 
+use std::cell::Cell;
 use std::ops::Range;
 use tailback_proto::units::Time;
 
@@ -113,12 +114,14 @@ impl Bins {
     fn merge<const FACTOR: usize>(&mut self) -> usize {
         let columns = self.kinds.len();
         let bins = self.count / FACTOR;
+        // In place: the first bin that is merged is the first of those that become it.
+        let values = Cell::from_mut(&mut self.values[..]).as_slice_of_cells();
+        let of_bin = |bin: usize| &values[bin * columns..][..columns];
         for bin in 0..bins {
+            let (merged, parts) =
+                (of_bin(bin), std::array::from_fn::<_, FACTOR, _>(|at| of_bin(bin * FACTOR + at)));
             for (column, kind) in self.kinds.iter().enumerate() {
-                let first = bin * FACTOR * columns + column;
-                let merged =
-                    kind.merged::<FACTOR>(std::array::from_fn(|at| self.values[first + at * columns]));
-                self.values[bin * columns + column] = merged;
+                merged[column].set(kind.merged(parts.map(|part| part[column].get())));
             }
         }
         FACTOR

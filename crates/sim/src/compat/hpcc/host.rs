@@ -150,8 +150,11 @@ impl World {
         // Nothing to send: wake when the first pacing gap ends. A queue pair that is held back by a pause or by its
         // window counts too; if its gap is over, nothing is scheduled.
         let nic = &mut self.nics[owner];
+        if nic.wake_at.is_some() {
+            return;
+        }
         let first = nic.ready.iter().copied().min().unwrap_or(u64::MAX);
-        if nic.wake_at.is_none() && first < u64::MAX && first > self.now {
+        if first < u64::MAX && first > self.now {
             nic.wake_at = Some(first);
             self.schedule(first, Event::Wake, port);
         }
@@ -180,12 +183,15 @@ impl World {
         let next = nic.last_served as usize + 1;
         let first = if next < count { next } else { next % count };
         let may = |slot: usize| {
-            nic.ready[slot] <= self.now && {
-                let qp = &self.send[nic.qps[slot] as usize];
-                paused & 1 << qp.priority == 0 && !qp.is_window_bound(variable)
-            }
+            let qp = &self.send[nic.qps[slot] as usize];
+            paused & 1 << qp.priority == 0 && !qp.is_window_bound(variable)
         };
-        (first..count).chain(0..first).find(|&slot| may(slot))
+        let find = |from: usize, ready: &[u64]| {
+            let mut slots = (from..).zip(ready);
+            slots.find(|&(slot, &ready)| ready <= self.now && may(slot)).map(|(slot, _)| slot)
+        };
+        let (before, behind) = nic.ready.split_at(first);
+        find(first, behind).or_else(|| find(0, before))
     }
 
     /// As [`Self::pick`], and drops finished queue pairs from the list if the search came past one that could not

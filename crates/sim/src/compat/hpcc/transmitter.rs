@@ -49,7 +49,13 @@ impl World {
             return;
         }
         p.busy = false;
-        if p.is_switch {
+        let is_switch = p.is_switch;
+        self.transmit_next(port, is_switch);
+    }
+
+    #[inline(never)] // most that ask find a port that is busy, and need no registers for this
+    fn transmit_next(&mut self, port: u32, is_switch: bool) {
+        if is_switch {
             self.transmit_switch(port);
         } else {
             self.transmit_host(port);
