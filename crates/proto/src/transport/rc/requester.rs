@@ -112,6 +112,7 @@ impl Requester {
     }
 
     /// First packet not acknowledged: all packets before it have arrived.
+    #[inline]
     pub fn acknowledged(&self) -> u64 {
         self.una
     }

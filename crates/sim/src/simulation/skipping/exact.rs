@@ -124,18 +124,21 @@ impl Simulation {
             }
             let left = last.min(self.events + EVENTS_AT_ONCE) - self.events;
             let due = exact.search.due.saturating_sub(self.events - exact.skipped);
-            if due > 0 {
-                self.run_events::<false>(left.min(due), |_| false);
-                continue;
-            }
-            let Some(qp) = exact.search.anchor else {
-                exact.search.choose(&self.world);
-                self.run_events::<false>(1, |_| false);
-                continue;
+            let anchor = exact.search.anchor.filter(|_| due == 0);
+            let most = match (due, anchor) {
+                (0, Some(_)) => left,
+                (0, None) => {
+                    exact.search.choose(&self.world);
+                    1
+                }
+                _ => left.min(due),
             };
+            let qp = anchor.unwrap_or(0);
             let una = |world: &World| world.nics.send_qps[qp].half.requester.acknowledged();
-            let before = una(&self.world);
-            let code = self.run_events::<false>(left, |world| una(world) != before);
+            let before = anchor.map(|_| una(&self.world));
+            // In one place: each has a loop of its own.
+            let code =
+                self.run_events::<false>(most, |world| before.is_some_and(|before| una(world) != before));
             if let Some(code) = code.filter(|_| !exact.is_disturbed(&self.world)) {
                 self.look_back(&mut exact, code);
             }
