@@ -16,6 +16,7 @@ from tailback.scenario.errors import one_line
 
 _LONGEST = 200
 _GROUP_ROWS = 1 << 20
+_BATCH_ROWS = 1 << 16
 
 
 def as_parquet(table: pa.Table) -> bytes:
@@ -100,7 +101,7 @@ def parquet_rows(file: BinaryIO) -> int:
 def parquet_groups(
     opened: Callable[[], BinaryIO], most_rows: int, most_values: int, most_bytes: int
 ) -> Iterator[pa.Table]:
-    """The same of a long file, a row group at a time; `most_bytes` are those of one.
+    """The same of a long file, some rows at a time; `most_bytes` are those of a row group.
 
     Raises:
         ValueError: as `read_parquet`.
@@ -109,8 +110,8 @@ def parquet_groups(
         try:
             schema, texts = _looked_at(pq.ParquetFile(about), most_rows, most_values, most_bytes, max)
             reader = pq.ParquetFile(file, read_dictionary=texts)
-            for number in range(reader.num_row_groups):
-                table = reader.read_row_group(number, use_threads=False)
+            for batch in reader.iter_batches(_BATCH_ROWS, use_threads=False):
+                table = pa.Table.from_batches([batch])
                 _limit("bytes of texts", sum(_letters(column) for column in table.columns), most_bytes)
                 yield table.cast(schema)
         except (_LimitError, MemoryError):
