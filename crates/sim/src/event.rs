@@ -47,7 +47,7 @@ pub(crate) enum Event {
     /// The agent of a host reads its counters.
     AgentSample(u32),
     /// The first packet that waits in a host's receive buffer has left it (by path).
-    PathDrain(u32),
+    HostPathDrain(u32),
     /// A core's batch of work ends, or an interrupt is due that was held back.
     Core(u32),
     /// The first descriptor of a transmit ring is ready.
@@ -100,7 +100,7 @@ impl Event {
             Event::TcpStop(index) => (14, index),
             Event::MemoryLoad(index) => (15, index),
             Event::AgentSample(index) => (16, index),
-            Event::PathDrain(index) => (17, index),
+            Event::HostPathDrain(index) => (17, index),
             Event::Core(index) => (18, index),
             Event::RingDue(index) => (19, index),
             Event::TcpTimer(index) => (20, index),
@@ -145,7 +145,7 @@ impl Event {
             14 => Event::TcpStop(index),
             15 => Event::MemoryLoad(index),
             16 => Event::AgentSample(index),
-            17 => Event::PathDrain(index),
+            17 => Event::HostPathDrain(index),
             18 => Event::Core(index),
             19 => Event::RingDue(index),
             20 => Event::TcpTimer(index),
@@ -189,7 +189,7 @@ mod tests {
             Event::TcpStart(13),
             Event::TcpStop(14),
             Event::Watchdog(15),
-            Event::PathDrain(10),
+            Event::HostPathDrain(10),
             Event::MemoryLoad(11),
             Event::ControllerTimer(12),
             Event::ProbeAnswer(13),

@@ -305,7 +305,9 @@ fn act(world: &mut World, event: Event) -> bool {
         Event::AgentSample(agent) => {
             world.agents[agent as usize].on_sample(&mut world.fabric.run, &mut world.nics, agent)
         }
-        Event::PathDrain(path) => world.nics.on_path_drain(&mut world.fabric, &mut world.tcp, path),
+        Event::HostPathDrain(host_path) => {
+            world.nics.on_host_path_drain(&mut world.fabric, &mut world.tcp, host_path)
+        }
         Event::MemoryLoad(change) => world.nics.on_memory_load(world.fabric.run.now, change),
         Event::Core(core) => world.tcp.on_core(&mut world.fabric, &mut world.nics, core),
         Event::RingDue(ring) => world.tcp.on_ring_due(&mut world.fabric, &mut world.nics, ring),

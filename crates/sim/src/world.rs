@@ -91,8 +91,8 @@ impl World {
                     nic_models.len() as u32 - 1
                 }
             };
-            let host_path = plan.nics[host.nic].host_path.as_ref().map_or(IDEAL, |path| {
-                host_paths.push(HostPath::new(path, index as u32, port as u32, plan.run.seed));
+            let host_path = plan.nics[host.nic].host_path.as_ref().map_or(IDEAL, |host_path| {
+                host_paths.push(HostPath::new(host_path, index as u32, port as u32, plan.run.seed));
                 host_paths.len() as u32 - 1
             });
             nics.push(Nic {
@@ -148,7 +148,7 @@ impl World {
             let nic = plan.hosts.get(end.node).and_then(|host| plan.nics[host.nic].host_path.as_ref());
             let (pfc_response_delay, pfc_quanta) = match (switch, nic) {
                 (Some(model), _) => (model.pause.response_delay, model.pause.quanta),
-                (None, Some(path)) => (path.pause.response_delay, path.pause.quanta),
+                (None, Some(host_path)) => (host_path.pause.response_delay, host_path.pause.quanta),
                 (None, None) => (Time::ZERO, 0),
             };
             NewPort {

@@ -38,7 +38,7 @@ impl Nics {
                 return;
             }
             host_path.buffers.leaving = Some(host_path.buffers.of[packet.class as usize]);
-            let drain = Event::PathDrain(self.nics[host].host_path);
+            let drain = Event::HostPathDrain(self.nics[host].host_path);
             fabric.run.schedule(crossing.left, drain);
         }
         let host_path = &mut self.host_paths[self.nics[host].host_path as usize];
@@ -81,7 +81,7 @@ impl Nics {
     }
 
     /// The first packet that waits has left the receive buffer.
-    pub fn on_path_drain(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host_path: u32) {
+    pub fn on_host_path_drain(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host_path: u32) {
         let host = self.host_paths[host_path as usize].host as usize;
         let number = self.host_paths[host_path as usize].buffers.leaving.take().expect("a packet is leaving");
         self.take(fabric, ethernet, host, number);
@@ -101,7 +101,7 @@ impl Nics {
             let head = host_path.buffers.parts[number as usize].fifo.head().expect("it waits");
             let left = self.cross(fabric, host, head, fabric.run.now).left;
             if left > fabric.run.now {
-                let drain = Event::PathDrain(self.nics[host].host_path);
+                let drain = Event::HostPathDrain(self.nics[host].host_path);
                 fabric.run.schedule(left, drain);
                 return;
             }

@@ -13,18 +13,18 @@ impl Nics {
     /// Occupancy of a host's IIO added up since the start of the run, byte-picoseconds, exact at this instant; what the
     /// CPU counts in cache lines and cycles of the IIO's clock.
     pub fn iio_occupancy_counter(&self, host: usize, now: Time) -> u128 {
-        self.host_path_of(host).map_or(0, |path| path.iio.byte_time(now))
+        self.host_path_of(host).map_or(0, |host_path| host_path.iio.byte_time(now))
     }
 
     /// Payload that crossed a host's PCIe link as writes since the start of the run.
     pub fn pcie_write_bytes(&self, host: usize) -> u64 {
-        self.host_path_of(host).map_or(0, |path| path.pcie.write_bytes)
+        self.host_path_of(host).map_or(0, |host_path| host_path.pcie.write_bytes)
     }
 
     /// Limits the memory traffic of a host's cores (MBA); none: no limit.
     pub fn limit_cpu_memory(&mut self, host: usize, now: Time, limit_bps: Option<u64>) {
-        if let Some(path) = self.host_paths.get_mut(self.nics[host].host_path as usize) {
-            if let Some(memory) = path.target.as_memory() {
+        if let Some(host_path) = self.host_paths.get_mut(self.nics[host].host_path as usize) {
+            if let Some(memory) = host_path.target.as_memory() {
                 memory.limit_cores(now, limit_bps);
             }
         }

@@ -51,8 +51,10 @@ impl Nics {
             Kind::Probe => {
                 // It goes back as its own answer.
                 let index = fabric.packets.add(packet);
-                let processing =
-                    self.host_paths.get(self.nics[host].host_path as usize).map(|path| path.processing);
+                let processing = self
+                    .host_paths
+                    .get(self.nics[host].host_path as usize)
+                    .map(|host_path| host_path.processing);
                 self.on_probe_through(fabric, ethernet, index, processing.unwrap_or(Time::ZERO));
             }
             Kind::ProbeAck => self.on_probe_ack(fabric, &packet),

@@ -60,10 +60,10 @@ impl NicPlan {
         if self.transport.is_selective() && self.transport.window_packets.is_none() {
             return Err(impossible(place, "loss_recovery: selective-repeat needs window_packets"));
         }
-        if let Some(path) = &self.host_path {
-            path.check_settings(&format!("{place}.host_path"))?;
+        if let Some(host_path) = &self.host_path {
+            host_path.check_settings(&format!("{place}.host_path"))?;
         }
-        if let Some(problem) = self.host_path.as_ref().and_then(|path| path.problem()) {
+        if let Some(problem) = self.host_path.as_ref().and_then(|host_path| host_path.problem()) {
             return Err(impossible(format!("{place}.host_path"), problem));
         }
         let receiver = self.rhcc.as_ref().and_then(|rhcc| rhcc.receiver.as_ref());
@@ -191,8 +191,8 @@ impl Plan {
             let Some(host) = names.get(load.host.as_str()).and_then(|&node| self.hosts.get(node)) else {
                 return Err(impossible(place(), format!("{} is not a host", load.host)));
             };
-            let path = self.nics[host.nic].host_path.as_ref();
-            if !path.is_some_and(|path| matches!(path.target, TargetPlan::Memory(_))) {
+            let host_path = self.nics[host.nic].host_path.as_ref();
+            if !host_path.is_some_and(|host_path| matches!(host_path.target, TargetPlan::Memory(_))) {
                 return Err(impossible(place(), format!("{} has no host_path to memory", load.host)));
             }
             in_bounds(&place(), load)?;

@@ -147,8 +147,9 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     let (on_bridges, found) = super::bridges::audit(plan, world);
     in_flight += on_bridges;
     errors.extend(found);
-    for path in &world.nics.host_paths {
-        let (held, found) = super::host_paths::audit(world, &plan.hosts[path.host as usize].name, path);
+    for host_path in &world.nics.host_paths {
+        let (held, found) =
+            super::host_paths::audit(world, &plan.hosts[host_path.host as usize].name, host_path);
         in_flight += held;
         errors.extend(found);
     }

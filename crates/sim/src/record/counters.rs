@@ -93,10 +93,10 @@ pub(super) fn counters(plan: &Plan, world: &mut World) -> Vec<Counter> {
             (NIC.count)(bin, host, add);
             (NIC_COUNTS.count)(&bin.world.nics[host].counters.rdma, 0, add);
             control[host].count(add);
-            let path = bin.world.nics[host].host_path as usize;
-            if path < bin.world.nics.host_paths.len() {
-                (host_paths::BUFFER.count)(bin, path, add);
-                host_paths::count(bin.world, path, add);
+            let host_path = bin.world.nics[host].host_path as usize;
+            if host_path < bin.world.nics.host_paths.len() {
+                (host_paths::BUFFER.count)(bin, host_path, add);
+                host_paths::count(bin.world, host_path, add);
             }
             if !bin.world.tcp.cpus.cores_of(host).is_empty() {
                 (RECEIVED.count)(&bin.world.tcp.cpus, host, add);

@@ -79,12 +79,12 @@ impl Books {
 
     /// The NIC's receive buffer, PCIe and IIO.
     fn host_paths(&mut self, plan: &Plan, world: &World) {
-        for path in &world.nics.host_paths {
-            let name = |row| host_paths::row_name(plan, path, row);
-            let parts = path.buffers.parts.iter();
+        for host_path in &world.nics.host_paths {
+            let name = |row| host_paths::row_name(plan, host_path, row);
+            let parts = host_path.buffers.parts.iter();
             let waiting = parts.flat_map(|part| part.fifo.iter(&world.fabric.packets)).map(wait);
-            self.gauge(|| name("nic-rx"), &path.buffers.level, waiting);
-            for (row, stays) in [("pcie", &path.pcie.away), ("iio", &path.iio)] {
+            self.gauge(|| name("nic-rx"), &host_path.buffers.level, waiting);
+            for (row, stays) in [("pcie", &host_path.pcie.away), ("iio", &host_path.iio)] {
                 self.errors.extend(stays.judge(self.now).map(|error| (name(row), error)));
             }
         }

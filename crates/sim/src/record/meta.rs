@@ -106,16 +106,16 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
         let (port, class) = port_and_class(at);
         let owner = world.fabric.ports[port].owner as usize;
         let name = drop_place(plan, world, port, class, DropReason::ReceiveBufferFull);
-        let path =
+        let host_path =
             world.nics.nics.get(owner).and_then(|nic| world.nics.host_paths.get(nic.host_path as usize));
-        let (place, what, bytes) = match path {
-            Some(path) => (name.clone(), "buffer", path.buffers.part_of(class).0),
+        let (place, what, bytes) = match host_path {
+            Some(host_path) => (name.clone(), "buffer", host_path.buffers.part_of(class).0),
             None => {
                 let link = &world.fabric.links[port];
                 (format!("port {}", link.name), "headroom", link.headroom_bytes)
             }
         };
-        let paused = path.map_or(1 << class, |path| path.buffers.paused_with(class));
+        let paused = host_path.map_or(1 << class, |host_path| host_path.buffers.paused_with(class));
         let why = not_paused(plan, world, port, class, paused);
         let text = format!(
             "lossless priority {class} dropped packets at {place}: its {what} of {bytes} B overflowed, {enough} B would have been enough{why}"

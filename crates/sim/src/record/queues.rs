@@ -80,14 +80,14 @@ impl Listed {
             };
             let receive_port = world.fabric.ports[ways[ways.len() - 1][0]].peer as usize;
             match world.nics.host_paths.get(world.nics[dst as usize].host_path as usize) {
-                Some(path) => {
+                Some(host_path) => {
                     let class = world.fabric.classes.of(dst as usize)[code_point as usize];
                     for row in super::host_paths::ROWS {
                         let at = (order, lane(receive_port, 0), row);
                         if detail.lists(row) {
-                            found
-                                .entry(at)
-                                .or_insert_with(|| path_queue(plan, world, path, row, class, order));
+                            found.entry(at).or_insert_with(|| {
+                                host_path_queue(plan, world, host_path, row, class, order)
+                            });
                         }
                         order += 1;
                     }
@@ -130,27 +130,27 @@ impl Listed {
 }
 
 /// A queue of a host's data path.
-fn path_queue(
+fn host_path_queue(
     plan: &Plan,
     world: &World,
-    path: &HostPath,
+    host_path: &HostPath,
     row: &'static str,
     class: u8,
     order: u32,
 ) -> Queue {
-    let credits = path.pcie.credits.granted().data * DATA_CREDIT_BYTES;
+    let credits = host_path.pcie.credits.granted().data * DATA_CREDIT_BYTES;
     Queue {
-        queue: super::host_paths::row_name(plan, path, row),
-        kind: if row == "memory" && matches!(path.target, Target::Gpu(_)) { "gpu" } else { row },
-        node: plan.hosts[path.host as usize].name.clone(),
-        port: world.fabric.links[path.port as usize].name.clone(),
-        peer: peer_name(plan, world, path.port as usize),
+        queue: super::host_paths::row_name(plan, host_path, row),
+        kind: if row == "memory" && matches!(host_path.target, Target::Gpu(_)) { "gpu" } else { row },
+        node: plan.hosts[host_path.host as usize].name.clone(),
+        port: world.fabric.links[host_path.port as usize].name.clone(),
+        peer: peer_name(plan, world, host_path.port as usize),
         priority: class,
         order,
         k_min_bytes: None,
         k_max_bytes: None,
         limit_bytes: match row {
-            "nic-rx" => Some(path.buffers.part_of(class).0),
+            "nic-rx" => Some(host_path.buffers.part_of(class).0),
             "pcie" | "iio" => Some(credits),
             _ => None,
         },

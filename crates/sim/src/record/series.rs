@@ -203,11 +203,11 @@ fn of_detail(plan: &Plan, world: &World, detail: Detail) -> Readings<World> {
             found.read(&RINGS, host);
         }
     }
-    for (number, path) in world.nics.host_paths.iter().enumerate() {
-        let class = class_to.get(&(path.host as u16)).copied();
+    for (number, host_path) in world.nics.host_paths.iter().enumerate() {
+        let class = class_to.get(&(host_path.host as u16)).copied();
         for row in host_paths::ROWS {
-            found.add(host_paths::entity(plan, path, row));
-            for (table, at) in host_paths::tables(path, number, row, class) {
+            found.add(host_paths::entity(plan, host_path, row));
+            for (table, at) in host_paths::tables(host_path, number, row, class) {
                 found.read(table, at);
             }
         }

@@ -34,11 +34,11 @@ impl World {
             self.nics.memory_loads.extend([Some(change(load.start, true)), ends].into_iter().flatten());
         }
         for s in &self.nics.send_qps {
-            if let Some(path) =
+            if let Some(host_path) =
                 self.nics.host_paths.get_mut(self.nics.nics[s.dst as usize].host_path as usize)
             {
                 let writer = &self.nics.writers[s.writer as usize];
-                path.add_working_set(writer.writes.message_bytes.saturating_mul(writer.tx_depth));
+                host_path.add_working_set(writer.writes.message_bytes.saturating_mul(writer.tx_depth));
             }
         }
     }
