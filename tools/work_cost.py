@@ -1,9 +1,10 @@
 """What messages cost that wait for messages, beside the same messages as a list with fixed starts.
 
-    python tools/work_cost.py FOLDER
+    python tools/work_cost.py FOLDER|SCENARIO
 
-FOLDER has the inputs of ASTRA-sim, such as crates/sim/tests/data/astra/ar8_ring_cc1. Counts instructions
-with valgrind, of whole runs and without building the world. Takes some minutes.
+FOLDER has the inputs of ASTRA-sim, such as crates/sim/tests/data/astra/ar8_ring_cc1. SCENARIO is a file with
+one job, whose messages have queue pairs of their own. Counts instructions with valgrind, of whole runs and
+without building the world. Takes some minutes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from pathlib import Path
 import tailback
 from tailback.astra.inputs import AstraOptions, load_inputs
 from tailback.astra.setup import AstraSetup
-from tailback.plan import plan_json
+from tailback.plan import make_plan, plan_json
+from tailback.scenario import load
 
 _ROOT = Path(__file__).parents[1]
 _PRIORITY = 3
@@ -46,6 +48,22 @@ def prepare(case: Path, folder: Path) -> None:
         for a, b, _, port, size, start, *_ in rows
     ]
     (folder / "list.json").write_text(json.dumps(sorted(listed, key=lambda row: row[-1])))
+
+
+def prepare_native(scenario: Path, folder: Path) -> None:
+    """The same for a job on the native models."""
+    loaded = load(str(scenario))
+    plan = make_plan(loaded)
+    (job,) = plan["jobs"]
+    number = {host["name"]: at for at, host in enumerate(plan["hosts"])}
+    flows = tailback.run(loaded).flows.to_pylist()
+    of_job = (job["item"], job["code_point"])
+    listed = [
+        (number[row["src"]], number[row["dst"]], *of_job, row["message_bytes"], row["start_ps"])
+        for row in flows
+    ]
+    (folder / "native.json").write_text(plan_json(plan))
+    (folder / "list.json").write_text(json.dumps(listed))
 
 
 def instructions(program: Path, *arguments: str) -> int:
@@ -76,7 +94,8 @@ def main() -> None:
     lines = subprocess.run(built, check=True, capture_output=True, text=True, cwd=_ROOT).stdout.splitlines()
     program = next(Path(path) for line in reversed(lines) if (path := json.loads(line).get("executable")))
     with tempfile.TemporaryDirectory() as name:
-        prepare(Path(sys.argv[1]), Path(name))
+        given = Path(sys.argv[1])
+        (prepare if given.is_dir() else prepare_native)(given, Path(name))
         counts = {
             (way, until): instructions(program, way, until, name)
             for until in ("build", "run")

@@ -4,6 +4,8 @@
 use tailback_sim::compat::astra::Astra;
 use tailback_sim::compat::hpcc::plan::Flow;
 use tailback_sim::compat::hpcc::{HpccPlan, HpccSimulation};
+use tailback_sim::plan::Plan;
+use tailback_sim::Simulation;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -11,6 +13,20 @@ fn main() -> Result<(), Failure> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [way, until, folder] = &args[..] else { return Err("expected work|list run|build FOLDER".into()) };
     let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}"));
+    if let Ok(plan) = read("native.json") {
+        let mut plan = Plan::from_json(&plan)?;
+        if way == "list" {
+            plan.jobs.clear();
+            plan.flows.list = serde_json::from_str(&read("list.json")?)?;
+        }
+        let mut simulation = Simulation::new(plan)?;
+        while until == "run" && !simulation.advance(100_000).done {}
+        println!("{:?}", simulation.progress());
+        if until == "run" {
+            simulation.finish();
+        }
+        return Ok(());
+    }
     let mut plan = HpccPlan::from_json(&read("plan.json")?)?;
     let mut simulation = if way == "work" {
         let ranks = 0..std::fs::read_dir(format!("{folder}/inputs"))?.count();

@@ -105,8 +105,8 @@ impl Fabric {
         }
     }
 
-    /// How long a message of `packets` takes from a sender's port to `dst` with nothing else on its way: from its posting to the
-    /// arrival of the ACK of its last packet. Where switches divide its packets among several ports, as long as if these were one
+    /// How long a message of `packets` takes from a sender's port to `dst` with nothing else on its way: from its posting to its
+    /// arrival, and to that of the ACK of its last packet. Where switches divide its packets among several ports, as long as if these were one
     /// that is as fast as all of them. `back`: the ACK's route, which may lead over other switches. `frames`: wire bytes of the
     /// first packet, of those between, of the last, and of the ACK.
     pub fn ideal_completion(
@@ -116,7 +116,7 @@ impl Fabric {
         back: &[usize],
         packets: u64,
         frames: [u32; 4],
-    ) -> Time {
+    ) -> (Time, Time) {
         const WARM: u64 = 16;
         let balances =
             |&port: &usize| self.switch_of(port).is_some_and(|s| self.switches[s].detours & BALANCES != 0);
@@ -160,8 +160,9 @@ impl Fabric {
         if packets > 1 {
             arrived = send(&mut left, frames[2]);
         }
-        back.iter().fold(arrived, |at, &port| {
+        let acknowledged = back.iter().fold(arrived, |at, &port| {
             at + self.serialization(port, frames[3]) + self.ports[port].arrival_delay
-        })
+        });
+        (arrived, acknowledged)
     }
 }

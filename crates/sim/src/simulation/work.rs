@@ -117,7 +117,7 @@ impl Network for Carrier<'_> {
         if self.state.by_arrival {
             return self.post(message);
         }
-        let Some(slot) = self.add(message) else { return GONE };
+        let Some((slot, _)) = self.add(message) else { return GONE };
         let (at, number) = (self.at_port(slot), self.world.nics.send_qps[slot as usize].number);
         put(&mut self.state.sent, slot - self.state.first_slot, at);
         self.state.awaited += 1;
@@ -139,7 +139,7 @@ impl Network for Carrier<'_> {
         let s = &nics.send_qps[slot as usize];
         let packets = nics.writers[s.writer as usize].writes.packets_per_message;
         let resent = s.packets_retransmitted;
-        let link = self.world.ideal_way(slot).1;
+        let link = self.world.time_on_link(slot);
         let rate = self.world.fabric.links[nics.nics[s.src as usize].port as usize].rate;
         let until = self.at_port(slot);
         let own = Time(link.0 + link.0 * resent / packets);
@@ -166,14 +166,15 @@ impl Carrier<'_> {
         (fabric.ports[port].wire_bytes, paused)
     }
 
-    /// Adds the queue pair of a message. Its slot, or none: there can be no more queue pairs.
-    fn add(&mut self, message: &Message) -> Option<u32> {
+    /// Adds the queue pair of a message. Its slot, and how long the message takes in an empty network; or none: there can be no
+    /// more queue pairs.
+    fn add(&mut self, message: &Message) -> Option<(u32, Time)> {
         let &Message { from, to, bytes, item, code_point, .. } = message;
         let flow = FlowPlan(from, to, item, code_point, bytes, self.now().0);
         match self.world.add_message(self.plan, flow) {
-            Ok(slot) => {
+            Ok(added) => {
                 self.world.fabric.run.active_flows += 1;
-                Some(slot)
+                Some(added)
             }
             Err(problem) => {
                 self.state.problem.get_or_insert(problem.to_string());
@@ -190,9 +191,9 @@ impl Carrier<'_> {
         let slot = match known {
             Some(slot) => slot,
             None => {
-                let Some(slot) = self.add(message) else { return number };
+                let Some((slot, ideal)) = self.add(message) else { return number };
                 self.world.nics.tell_arrivals(slot, message.channel.is_some());
-                let told = Told { ideal: self.world.ideal_way(slot), ..Told::default() };
+                let told = Told { ideal: (ideal, self.world.time_on_link(slot)), ..Told::default() };
                 put(&mut self.state.told, slot - self.state.first_slot, told);
                 if message.channel.is_some() {
                     self.state.lasting.insert(*message, slot);

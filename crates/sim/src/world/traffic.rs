@@ -80,15 +80,16 @@ impl World {
         }
     }
 
-    /// A message that is sent during the run, which the plan gets, too: both halves of its queue pair. Their slot.
+    /// A message that is sent during the run, which the plan gets, too: both halves of its queue pair. Their slot, and how long
+    /// the message takes to its receiver's memory in an empty network.
     ///
     /// # Errors
     /// There is no way, or there are too many.
-    pub(crate) fn add_message(&mut self, plan: &mut Plan, flow: FlowPlan) -> Result<u32, PlanError> {
-        let slot = self.add_flow("the work", plan, &flow)?;
+    pub(crate) fn add_message(&mut self, plan: &mut Plan, flow: FlowPlan) -> Result<(u32, Time), PlanError> {
+        let (slot, ideal) = self.add_flow("the work", plan, &flow)?;
         self.add_receiver(plan, slot);
         put(&mut plan.flows.list, slot - self.nics.first_flow_qp, flow);
-        Ok(slot)
+        Ok((slot, ideal))
     }
 
     /// A message that was sent during the run, and all that hangs on it, leaves its slot to another.
@@ -133,8 +134,9 @@ impl World {
         Ok(())
     }
 
-    /// The sending half of a message's queue pair. Its slot.
-    fn add_flow(&mut self, place: &str, plan: &Plan, flow: &FlowPlan) -> Result<u32, PlanError> {
+    /// The sending half of a message's queue pair. Its slot, and how long the message takes to its receiver's memory in an empty
+    /// network.
+    fn add_flow(&mut self, place: &str, plan: &Plan, flow: &FlowPlan) -> Result<(u32, Time), PlanError> {
         let nic = &plan.nics[plan.hosts[flow.src()].nic];
         let slots = self.nics.send_qps.len();
         let (qp, slot) = (self.nics.slots.numbers(slots), self.nics.slots.next(slots));
@@ -147,34 +149,32 @@ impl World {
         let (src, dst) = (flow.src() as u16, flow.dst() as u16);
         let route = self.route(src, dst, qp).expect("it was checked");
         let back = self.route(dst, src, qp).expect("links have two ends");
-        let ideal = self.fabric.ideal_completion(
+        let (arrived, acknowledged) = self.fabric.ideal_completion(
             &route,
             (dst, qp),
             &back,
             built.writes.packets_per_message,
             built.frames(telemetry_bytes),
         );
-        put(&mut self.nics.ideal_fct, slot - self.nics.first_flow_qp, ideal);
+        put(&mut self.nics.ideal_fct, slot - self.nics.first_flow_qp, acknowledged);
         let gone = self.nics.send_qps.get(slot as usize);
         let writer = gone.map_or(self.nics.writers.len() as u32, |gone| gone.writer);
         self.add_qp(slot, (flow.src(), flow.dst()), flow.code_point(), writer, congestion);
         put(&mut self.nics.writers, writer, built);
         self.nics.messages[flow.item()] += 1;
-        Ok(slot)
+        Ok((slot, arrived))
     }
 
-    /// What a message on this queue pair takes in an empty network: its way to its receiver's memory, and of that its
-    /// sender's link.
-    pub(crate) fn ideal_way(&self, slot: u32) -> (Time, Time) {
+    /// How long a message on this queue pair takes its sender's link.
+    pub(crate) fn time_on_link(&self, slot: u32) -> Time {
         let s = &self.nics.send_qps[slot as usize];
         let writer = &self.nics.writers[s.writer as usize];
-        let route = self.route(s.src, s.dst, s.number).expect("it was checked");
+        let port = self.nics[s.src as usize].port as usize;
         let frames = writer.frames(s.telemetry_bytes as u32);
-        let on_link = |bytes: u32| self.fabric.serialization(route[0], bytes).0;
+        let on_link = |bytes: u32| self.fabric.serialization(port, bytes).0;
         let packets = writer.writes.packets_per_message;
         let first = if packets > 1 { on_link(frames[0]) } else { 0 };
-        let link = Time(first + packets.saturating_sub(2) * on_link(frames[1]) + on_link(frames[2]));
-        (self.fabric.ideal_completion(&route, (s.dst, s.number), &[], packets, frames), link)
+        Time(first + packets.saturating_sub(2) * on_link(frames[1]) + on_link(frames[2]))
     }
 
     /// Refuses a connection that cannot be.
