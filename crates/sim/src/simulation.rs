@@ -155,9 +155,16 @@ impl Simulation {
         }
         match self.capture {
             // A loop of its own: a capture that is not made costs nothing.
-            None => self.run_events::<false>(max_events, |_| false),
-            Some(_) => self.run_events::<true>(max_events, |_| false),
-        };
+            None => {
+                self.world.fabric.run.keeps_beside = true;
+                self.run_events::<false>(max_events, |_| false);
+                self.world.fabric.run.keeps_beside = false;
+                self.world.fabric.run.events.leave_beside();
+            }
+            Some(_) => {
+                self.run_events::<true>(max_events, |_| false);
+            }
+        }
         self.progress()
     }
 
@@ -170,7 +177,7 @@ impl Simulation {
         let end = self.plan.run.duration - self.world.fabric.run.skips.total;
         let last = self.events.saturating_add(max_events);
         while self.events < last && !self.world.fabric.run.finished {
-            match self.world.fabric.run.events.pop() {
+            match self.world.fabric.run.events.pop_first() {
                 Some((time, code)) if time <= end => {
                     self.events += 1;
                     self.world.fabric.run.now = time;

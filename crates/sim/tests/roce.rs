@@ -368,6 +368,39 @@ fn recording_changes_nothing() {
     assert!(flows(2048, 64, 100_000) == flows(20, 0, 7));
 }
 
+/// Nor does the step in which events are taken, whatever a packet's leaving brings about: the end of a pause, an arrival where no
+/// other packet is on the link, nothing since the link has failed.
+#[test]
+fn events_taken_one_by_one_are_the_same() {
+    let recording = |change: &dyn Fn(&mut Plan), step| {
+        let mut plan = incast(8);
+        plan.run.duration = Time(MS);
+        change(&mut plan);
+        let mut simulation = tailback_sim::Simulation::new(plan).unwrap();
+        while !simulation.advance(step).done {}
+        simulation.finish()
+    };
+    let pauses = |plan: &mut Plan| plan.switch_models[0].pfc.xoff = Some(Bytes(20_000));
+    let no_delay = |plan: &mut Plan| {
+        plan.links.iter_mut().for_each(|link| link.delay = Time(0));
+        (plan.nics[0].rx_latency, plan.switch_models[0].latency) = (Time(0), Time(0));
+    };
+    let fails = |plan: &mut Plan| plan.failures = vec![failure(16, MS / 2, Some(MS / 2 + MS / 100))];
+    let changes: [&dyn Fn(&mut Plan); 5] = [&|_| {}, &pauses, &no_delay, &fails, &|plan| {
+        pauses(plan);
+        no_delay(plan);
+        fails(plan);
+    }];
+    for (number, change) in changes.into_iter().enumerate() {
+        let whole = recording(change, u64::MAX);
+        assert_eq!(total(&whole, "tx_prio3_pause") > 20, number == 1 || number == 4);
+        let whole = format!("{whole:?}");
+        for step in [1, 2, 1001] {
+            assert!(whole == format!("{:?}", recording(change, step)), "{number}, in steps of {step}");
+        }
+    }
+}
+
 #[test]
 fn a_recording_stays_within_its_bins() {
     // The last two end in a short bin that fills the table, or nearly.

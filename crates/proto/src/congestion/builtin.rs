@@ -162,7 +162,7 @@ macro_rules! controllers {
         #[allow(missing_docs)]
         impl Flow {
             /// A packet is being sent: the rate that paces the next one.
-            #[inline]
+            #[inline(always)] // a sender's packets have two ways out, both hot
             pub fn on_sent(&mut self, congestion: &Congestion, now: Time, payload: u64) -> f64 {
                 if let (Flow::$First(flow), Congestion::$First(law)) = (&mut *self, congestion) {
                     flow.on_sent(law, now, payload);

@@ -235,7 +235,7 @@ impl Controller for ReactionPoint {
         self.rate
     }
 
-    #[inline]
+    #[inline(always)] // a sender's packets have two ways out, both hot
     fn on_sent(&mut self, p: &ReactionParameters, now: Time, bytes: u64) {
         self.run_timers(p, now);
         // Both counters of increases start with the first cut.
@@ -355,7 +355,7 @@ impl ReactionPoint {
     }
 
     /// Replays cuts and timer increases up to `now`. Alpha, which only a cut reads, is left behind.
-    #[inline]
+    #[inline(always)] // most packets of slow flows find one due
     fn run_timers(&mut self, p: &ReactionParameters, now: Time) {
         while self.increase_at.min(self.cut_at) <= now {
             // At the same instant alpha comes before the increase, and the increase before the cut.

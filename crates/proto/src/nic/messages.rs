@@ -39,17 +39,25 @@ pub struct EqualWrites {
     pub packets_per_message: u64,
     /// Payload of its last packet.
     pub last_payload: u32,
+    /// Its first packet, those between, and its last.
+    segments: [Segment; 3],
 }
 
 impl EqualWrites {
     /// WRITEs of `message_bytes` each, more than none.
     pub fn new(message_bytes: u64, mtu: u32) -> Self {
         let packets = message_bytes.div_ceil(mtu as u64);
+        let last_payload = (message_bytes - (packets - 1) * mtu as u64) as u32;
+        let segment = |payload_bytes, is_first| Segment {
+            payload_bytes,
+            frame_bytes: write_frame_bytes(payload_bytes, is_first),
+        };
         EqualWrites {
             message_bytes,
             mtu,
             packets_per_message: packets,
-            last_payload: (message_bytes - (packets - 1) * mtu as u64) as u32,
+            last_payload,
+            segments: [segment(mtu, true), segment(mtu, false), segment(last_payload, packets == 1)],
         }
     }
 
@@ -63,15 +71,18 @@ impl EqualWrites {
 impl Messages for EqualWrites {
     #[inline]
     fn segment(&self, sequence: u64) -> Segment {
-        let (payload_bytes, is_first) = if self.packets_per_message == 1 {
-            (self.last_payload, true)
+        let [first, between, last] = &self.segments;
+        if self.packets_per_message == 1 {
+            return *last;
+        }
+        let position = sequence % self.packets_per_message;
+        if position + 1 == self.packets_per_message {
+            *last
+        } else if position == 0 {
+            *first
         } else {
-            let position = sequence % self.packets_per_message;
-            let is_last = position + 1 == self.packets_per_message;
-            (if is_last { self.last_payload } else { self.mtu }, position == 0)
-        };
-        let frame_bytes = write_frame_bytes(payload_bytes, is_first);
-        Segment { payload_bytes, frame_bytes }
+            *between
+        }
     }
 
     #[inline]

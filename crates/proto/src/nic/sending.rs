@@ -54,6 +54,8 @@ pub struct Sent {
     pub ack_request: bool,
     /// Whether it was sent before.
     pub is_retransmission: bool,
+    /// Packets that no longer wait to be sent.
+    pub taken: i64,
     /// Payload, bytes.
     pub payload_bytes: u32,
     /// Bytes on the wire, preamble and gap included.
@@ -183,6 +185,7 @@ impl SendingHalf {
             psn: out.psn,
             ack_request: out.ack_request,
             is_retransmission: out.retransmission,
+            taken: out.taken,
             payload_bytes,
             wire_bytes,
             stamp,

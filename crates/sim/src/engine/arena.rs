@@ -25,7 +25,7 @@ impl<Packet> Default for Arena<Packet> {
 }
 
 impl<Packet: Linked> Arena<Packet> {
-    #[inline]
+    #[inline(always)] // it is less than a call, but for the first time
     pub fn add(&mut self, packet: Packet) -> u32 {
         if self.free == NONE {
             self.packets.push(packet);
@@ -112,7 +112,7 @@ impl Fifo {
     }
 
     /// Appends a packet. Whether it is the first.
-    #[inline]
+    #[inline(always)] // it is less than a call
     pub fn push<Packet: Linked>(&mut self, packets: &mut [Packet], index: u32) -> bool {
         packets[index as usize].set_next(NONE);
         let first = self.head == NONE;

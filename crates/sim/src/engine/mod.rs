@@ -3,6 +3,7 @@
 
 mod arena;
 mod barrier;
+mod beside;
 mod heap;
 mod numbers;
 mod place;

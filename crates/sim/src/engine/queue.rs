@@ -17,6 +17,7 @@
 
 use tailback_proto::units::Time;
 
+use super::beside::Beside;
 use super::heap::Heap;
 use super::place::{time_of, Place, PAYLOAD_BITS, SEQUENCE_BITS, TIME_BITS};
 use super::wheel::{Wheel, NONE};
@@ -38,16 +39,16 @@ pub struct EventQueue {
     /// Events of the current slice that were there when it began, in reverse order.
     run: Vec<u128>,
     /// Events of the current slice that were added later.
-    near: Heap,
+    pub(super) near: Heap,
     slice_bits: u32,
     /// Whether slices have their shortest length and still hold many events.
     dense: bool,
     /// The current slice.
     slice: u64,
     sequence: u64,
-    len: usize,
+    pub(super) len: usize,
     /// The event last taken.
-    last: u128,
+    pub(super) last: u128,
     /// The wheels, one slot array after the other: the first has 2^12 slots, the others 2^8.
     first: Box<Wheel<FIRST_SLOTS, 64>>,
     rest: [Box<Wheel<SLOTS, 4>>; 2],
@@ -56,6 +57,7 @@ pub struct EventQueue {
     free: u32,
     /// Events beyond the last wheel.
     far: Heap,
+    pub(super) beside: Beside,
 }
 
 /// A cache line of entries that lie in one slot.
@@ -97,6 +99,7 @@ impl EventQueue {
             nodes: Vec::new(),
             free: NONE,
             far: Heap::default(),
+            beside: Beside::NOTHING,
         }
     }
 
@@ -148,9 +151,8 @@ impl EventQueue {
     fn insert(&mut self, time: Time, entry: u128) {
         self.len += 1;
         let slice = time.0 >> self.slice_bits;
-        debug_assert!(slice >= self.slice);
-        // Most events are within reach of the first wheel, and not of the current slice.
-        if (slice - self.slice).wrapping_sub(1) < FIRST_SLOTS as u64 - 1 {
+        // Most events are within reach of the first wheel, and not of the current slice, nor of an earlier one: see `beside.rs`.
+        if slice.wrapping_sub(self.slice).wrapping_sub(1) < FIRST_SLOTS as u64 - 1 {
             let slot = slice as usize % FIRST_SLOTS;
             if self.dense {
                 return self.insert_dense(slot, entry);

@@ -83,7 +83,7 @@ impl Fabric {
                 return;
             }
         }
-        let p = &mut self.ports[out_port];
+        let mut p = &mut self.ports[out_port];
         if p.is_idle(self.run.now, class) && fits_group && !group.asserted {
             // It leaves at once: what follows would come to the same.
             group.max_bytes = group.max_bytes.max(group.bytes() + bytes);
@@ -113,8 +113,8 @@ impl Fabric {
         {
             self.pausing[(in_port, class)].overflow = 0;
             self.assert_pause(in_port, class);
+            p = &mut self.ports[out_port];
         }
-        let p = &mut self.ports[out_port];
         self.queues[(out_port, class)].append(self.run.now, &mut self.packets, index);
         p.backlogged |= 1 << class;
         if p.busy_until > self.run.now && p.wake_at <= p.busy_until {
@@ -152,18 +152,20 @@ impl Fabric {
     /// A port of a switch is free: send the next packet, if one may go.
     #[inline(always)] // it has one caller, which is the event loop's
     pub(super) fn switch_transmit(&mut self, port: usize) {
-        let p = &self.ports[port];
+        // What a departure needs is looked up once.
+        let p = &mut self.ports[port];
         let eligible = p.backlogged & !p.paused;
         if eligible == 0 {
             return;
         }
-        let class = self.next_class(port, eligible);
+        let class = p.next_class(&mut self.ets, port, eligible);
         #[cfg(debug_assertions)]
-        self.note_wait(port, class);
-        // What a departure needs is looked up once.
+        let p = {
+            self.note_wait(port, class);
+            &mut self.ports[port]
+        };
         let now = self.run.now;
         let packets: &mut [Packet] = &mut self.packets;
-        let p = &mut self.ports[port];
         let queue = &mut self.queues[(port, class)];
         let index = queue.take_first(now, packets);
         match queue.fifo.head() {
@@ -185,11 +187,11 @@ impl Fabric {
         self.transmissions[packet.kind as usize] += 1;
         let takes = p.serialization(&self.links, port, packet.wire_bytes as u32);
         let first = p.begin(now, takes, packets, index, queue);
-        let wakes = p.backlogged & !p.paused != 0 && p.busy_until < p.wake_at;
-        let (busy_until, flags) = (p.busy_until, p.flags);
-        if wakes {
-            p.wake_at = busy_until;
-            self.run.schedule(busy_until, Event::PortWake(port as u32));
+        let flags = p.flags;
+        if p.backlogged & !p.paused != 0 && p.busy_until < p.wake_at {
+            p.wake_at = p.busy_until;
+            // Mostly the next packet joins this one on the link, which has the event of an arrival then.
+            self.run.schedule_quiet(p.busy_until, Event::PortWake(port as u32));
         }
         if flags & (WEIGHTED | TAPPED) != 0 {
             self.tell_sent(port, index);

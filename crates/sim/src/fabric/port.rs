@@ -7,6 +7,7 @@
 //! switching, cells (buffers count bytes), and lane skew or FEC latency (part of the link's delay).
 
 use tailback_proto::congestion::HopTelemetry;
+use tailback_proto::scheduling::ets::{pick_round_robin, Ets};
 use tailback_proto::units::{Rate, Time, BIT_PS_PER_BYTE};
 
 use super::packet::Packet;
@@ -101,6 +102,16 @@ impl Port {
         queue.tx_packets += 1;
         queue.tx_bytes += packet.frame_bytes() as u64;
         self.in_flight.push(packets, index)
+    }
+
+    /// Which of the `eligible` classes goes next, at the port of this number.
+    #[inline(always)] // the caller has looked up the port
+    pub fn next_class(&mut self, ets: &mut [Ets], port: usize, eligible: u8) -> u8 {
+        if self.flags & WEIGHTED != 0 {
+            return ets[port].pick(eligible);
+        }
+        self.last_class = pick_round_robin(eligible, self.strict, self.last_class);
+        self.last_class
     }
 
     /// How loaded it is, after a packet left `queue`.

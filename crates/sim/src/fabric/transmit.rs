@@ -1,6 +1,5 @@
 //! What ports do: a packet is queued, sent, and comes out at the other end of a link.
 
-use tailback_proto::scheduling::ets::pick_round_robin;
 use tailback_proto::units::Time;
 
 use super::drops::DropReason;
@@ -16,12 +15,7 @@ impl Fabric {
     /// Which of the `eligible` classes goes next.
     #[inline]
     pub fn next_class(&mut self, port: usize, eligible: u8) -> u8 {
-        let p = &mut self.ports[port];
-        if p.flags & WEIGHTED != 0 {
-            return self.ets[port].pick(eligible);
-        }
-        p.last_class = pick_round_robin(eligible, p.strict, p.last_class);
-        p.last_class
+        self.ports[port].next_class(&mut self.ets, port, eligible)
     }
 
     /// Appends a packet to an egress queue of `port`.
@@ -107,11 +101,20 @@ impl Fabric {
     /// A wake-up event of `port`. Gives back the host whose turn it is, where it is a host's.
     #[inline(always)] // it is the event loop's
     pub fn on_port_wake(&mut self, port: usize) -> Option<usize> {
-        if self.ports[port].wake_at != self.run.now {
+        let p = &mut self.ports[port];
+        if p.wake_at != self.run.now {
             return None; // stale: an earlier one took its place
         }
-        self.ports[port].wake_at = Time::NEVER;
-        self.let_send(port)
+        p.wake_at = Time::NEVER;
+        if p.busy_until > self.run.now || p.pfc_pending != 0 || !p.up {
+            return self.kick(port);
+        }
+        let owner = p.owner as usize;
+        if owner < self.hosts {
+            return Some(owner);
+        }
+        self.switch_transmit(port);
+        None
     }
 
     /// Time that `bytes` take on the wire of `port`.
@@ -138,6 +141,59 @@ impl Fabric {
         if first {
             self.expect_arrival(port);
         }
+    }
+
+    /// A host's new packet goes out by its port at once: with the time stamp that it carries, if it carries one. When the
+    /// transmitter is free again.
+    #[inline(always)] // what a packet needs is looked up once
+    pub fn send_new(&mut self, port: usize, packet: Packet, stamp: Option<Time>) -> Time {
+        let index = self.packets.add(packet);
+        if let Some(stamp) = stamp {
+            self.telemetry.begin(index, stamp);
+        }
+        self.send_past(port, index, &packet)
+    }
+
+    /// A packet goes out by its port at once, past its queue. When the transmitter is free again.
+    #[inline(always)] // as above
+    fn send_past(&mut self, port: usize, index: u32, packet: &Packet) -> Time {
+        let &Packet { kind, class, wire_bytes, .. } = packet;
+        let (wire_bytes, frame_bytes) = (wire_bytes as u32, packet.frame_bytes());
+        let p = &mut self.ports[port];
+        let takes = p.serialization(&self.links, port, wire_bytes);
+        let queue = &mut self.queues[(port, class)];
+        queue.rx_packets += 1;
+        queue.rx_bytes += frame_bytes as u64;
+        let first = p.begin(self.run.now, takes, &mut self.packets, index, queue);
+        let Port { busy_until, arrival_delay, peer_owner, flags, .. } = *p;
+        self.transmissions[kind as usize] += 1;
+        if flags & (WEIGHTED | TAPPED) != 0 {
+            self.tell_sent(port, index);
+        }
+        if first {
+            if flags & CUT == 0 {
+                let arrival = busy_until + arrival_delay;
+                self.run.schedule_across(peer_owner, arrival, Event::Arrival(port as u32));
+            } else {
+                self.note_sent_across(port);
+            }
+        }
+        busy_until
+    }
+
+    /// Sends a packet at once by a port of a host for which nothing else waits, if that is idle. Whether it was.
+    #[inline]
+    pub fn pass(&mut self, port: usize, index: u32) -> bool {
+        let packet = self.packets[index];
+        let p = &mut self.ports[port];
+        let is_idle = p.is_idle(self.run.now, packet.class) && p.flags & WEIGHTED == 0;
+        if is_idle {
+            p.last_class = packet.class;
+            let queue = &mut self.queues[(port, packet.class)];
+            queue.max_bytes = queue.max_bytes.max(packet.frame_bytes());
+            self.send_past(port, index, &packet);
+        }
+        is_idle
     }
 
     /// Tells the port's scheduler and its capture of a packet that begins.

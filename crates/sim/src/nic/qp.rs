@@ -8,6 +8,8 @@ use tailback_proto::nic::{ReceivingHalf, SendingHalf, Standing};
 use tailback_proto::units::Time;
 
 use super::model::NicModel;
+use crate::event::Event;
+use crate::fabric::Fabric;
 use crate::workload::latency::QpNumber;
 use crate::workload::Writer;
 
@@ -124,7 +126,7 @@ impl SendQp {
     }
 
     /// A packet waits by the controller's rate: until when, and then the queue pair is to be looked at again.
-    #[inline]
+    #[inline(always)] // a sender's packets have two ways out, both hot
     pub fn wait(&mut self, congestion: &Congestion, now: Time) -> Time {
         let until = self.half.pacer.look_at(congestion, self.half.held_until());
         self.count_wait(congestion, now, until);
@@ -159,6 +161,16 @@ impl SendQp {
             self.count_wait(congestion, now, until);
         }
         standing
+    }
+
+    /// Makes sure that a timer event is pending where the transport timer runs. The event stays where it is when the
+    /// deadline moves on, and looks again when it fires.
+    #[inline]
+    pub fn arm_timer(&mut self, fabric: &mut Fabric) {
+        if let (Some(deadline), Time::NEVER) = (self.half.requester.next_timeout(), self.timer_event_at) {
+            self.timer_event_at = deadline;
+            fabric.run.schedule(deadline, Event::TransportTimer(self.number));
+        }
     }
 
     /// Whether a packet waits and the window lets it go. The last one may pass the window's end.

@@ -248,7 +248,11 @@ impl Nics {
         host: usize,
         index: u32,
     ) {
-        let port = self.nics[host].port as usize;
+        let nic = &self.nics[host];
+        let port = nic.port as usize;
+        if nic.arbiter.ready_classes() == 0 && fabric.pass(port, index) {
+            return;
+        }
         fabric.enqueue(port, index);
         self.kick(fabric, ethernet, host);
     }
@@ -299,7 +303,7 @@ impl Nics {
         if newly > 0 {
             self.on_progress(fabric, qp);
         }
-        self.arm_timer(fabric, qp);
+        self.send_qps[qp as usize].arm_timer(fabric);
         if hears_acks {
             self.arm_controller_timer(fabric, qp);
         }
@@ -366,7 +370,7 @@ impl Nics {
             return;
         }
         self.account_backlog(qp, unsent);
-        self.arm_timer(fabric, qp);
+        self.send_qps[qp as usize].arm_timer(fabric);
         self.arm_controller_timer(fabric, qp);
         self.activate(fabric, ethernet, qp);
     }

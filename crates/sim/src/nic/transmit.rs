@@ -9,14 +9,15 @@
 
 use tailback_proto::nic::{Sent, Standing};
 use tailback_proto::units::Time;
-use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
-use super::qp::QpState;
-use super::{Ethernet, Nics, ETHERNET};
+use super::qp::{QpState, SendQp};
+use super::{Ethernet, Nic, NicModel, Nics, ETHERNET};
 use crate::event::Event;
+use crate::fabric::lanes::CLASSES;
 use crate::fabric::packet::{Amount, Detail, Kind, Packet, ACK_REQUEST, NONE};
 use crate::fabric::Fabric;
 use crate::host::path::IDEAL;
+use crate::workload::Writer;
 
 impl Nics {
     /// Lets a NIC send if it can, now or when its port is free.
@@ -50,7 +51,7 @@ impl Nics {
                 ethernet.send(fabric, self, port, qp & !ETHERNET);
                 break;
             }
-            if self.send_if_it_may(fabric, port, qp) {
+            if self.send_in_turn(fabric, port, qp) {
                 break;
             }
         }
@@ -59,16 +60,42 @@ impl Nics {
 
     /// Sends the next packet of a queue pair whose turn it is. `false`: an ACK took its work away, a smaller window
     /// closed, or a NAK came, while it stood in the ring.
-    #[inline(always)] // the caller has looked up the queue pair
+    #[inline(always)] // where a queue pair is paced, and where it takes turns
     fn send_if_it_may(&mut self, fabric: &mut Fabric, port: usize, qp: u32) -> bool {
         let s = &mut self.send_qps[qp as usize];
-        let standing = s.half.standing(&self.writers[s.writer as usize].writes, fabric.run.now);
-        match standing {
-            Standing::Ready => self.send_data(fabric, port, qp),
+        let writer = &self.writers[s.writer as usize];
+        match s.half.standing(&writer.writes, fabric.run.now) {
+            Standing::Ready => {
+                let nic = &mut self.nics[s.src as usize];
+                let model = &self.models[nic.model as usize];
+                let follows = send_data(s, writer, nic, model, fabric, port, qp);
+                if follows.any {
+                    self.follow(fabric, qp, &follows);
+                }
+                return true;
+            }
             Standing::Waits(until) => fabric.run.schedule(until, Event::PacingDue(s.number)),
             Standing::Idle => s.scheduled = false,
         }
-        standing == Standing::Ready
+        false
+    }
+
+    #[inline(never)]
+    fn send_in_turn(&mut self, fabric: &mut Fabric, port: usize, qp: u32) -> bool {
+        self.send_if_it_may(fabric, port, qp)
+    }
+
+    /// What few NICs do when a packet was sent.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn follow(&mut self, fabric: &mut Fabric, qp: u32, follows: &Follows) {
+        let host = self.send_qps[qp as usize].src as usize;
+        if self.nics[host].host_path != IDEAL {
+            self.fetch_next(fabric.run.now, host, follows.payload_bytes);
+        }
+        if follows.probe {
+            self.queue_probe(fabric, qp);
+        }
+        self.arm_controller_timer(fabric, qp);
     }
 
     /// A NIC's port looks again when it is free, if something waits for it.
@@ -116,78 +143,6 @@ impl Nics {
         self.kick(fabric, ethernet, host);
     }
 
-    /// Sends the next packet of a queue pair that has work.
-    fn send_data(&mut self, fabric: &mut Fabric, port: usize, qp: u32) {
-        let s = &mut self.send_qps[qp as usize];
-        let writer = &self.writers[s.writer as usize];
-        let nic = &mut self.nics[s.src as usize];
-        let model = &self.models[nic.model as usize];
-        let (host, fetches) = (s.src as usize, nic.host_path != IDEAL);
-        let common = model.common(s.congestion);
-        let extra_bytes = s.telemetry_bytes as u32;
-        let (mut probe, now) = (false, fabric.run.now);
-        let limit = |payload, rate| match (&mut s.prober, &model.rhcc) {
-            (Some(prober), Some(p)) => {
-                let (follows, rate) = prober.on_sent(p, now, payload, rate);
-                probe = follows;
-                rate
-            }
-            _ => rate,
-        };
-        let unsent = s.half.requester.unsent();
-        let sent = s.half.send(&common, now, &writer.writes, extra_bytes, limit);
-        let Sent { psn, ack_request, is_retransmission, payload_bytes, wire_bytes, stamp, .. } = sent;
-        let class = s.class;
-        s.packets_sent += 1;
-        s.packets_retransmitted += is_retransmission as u64;
-        let taken = unsent as i64 - s.half.requester.unsent() as i64;
-        nic.backlog_bytes[class as usize] -= taken * writer.backlog_weight as i64;
-        let packet = Packet {
-            arrival: Time::ZERO,
-            qp: s.number,
-            detail: Detail::psn(psn),
-            next: NONE,
-            wire_bytes: wire_bytes as u16,
-            amount: Amount::payload(payload_bytes),
-            dst: s.dst,
-            ingress: 0,
-            kind: Kind::Data,
-            class,
-            flags: model.data_flags | if ack_request { ACK_REQUEST } else { 0 },
-            code_point: s.code_point,
-        };
-        let packet = fabric.packets.add(packet);
-        if s.half.uses.acks {
-            fabric.telemetry.begin(packet, stamp);
-        }
-        fabric.data.sent += 1;
-        let queue = &mut fabric.queues[(port, class)];
-        queue.rx_packets += 1;
-        queue.rx_bytes += (wire_bytes - PREAMBLE_AND_GAP_BYTES) as u64;
-        fabric.send(port, packet);
-        match s.half.standing(&writer.writes, fabric.ports[port].busy_until) {
-            Standing::Ready => nic.arbiter.join(class, qp),
-            Standing::Waits(_) => {
-                let until = s.wait(common.congestion, now);
-                fabric.run.schedule(until, Event::PacingDue(s.number));
-            }
-            Standing::Idle => s.scheduled = false,
-        }
-        let has_timer = s.half.uses.timer;
-        if fetches {
-            self.fetch_next(now, host, payload_bytes);
-        }
-        if probe {
-            self.queue_probe(fabric, qp);
-        }
-        if ack_request {
-            self.arm_timer(fabric, qp);
-        }
-        if has_timer {
-            self.arm_controller_timer(fabric, qp);
-        }
-    }
-
     /// A queue pair may have got work: schedule it, and let its port look.
     pub fn activate(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
@@ -197,14 +152,72 @@ impl Nics {
         s.scheduled = true;
         self.send_again(fabric, ethernet, qp);
     }
+}
 
-    /// Makes sure that a timer event is pending where the transport timer runs. The event stays where it is when the
-    /// deadline moves on, and looks again when it fires.
-    pub fn arm_timer(&mut self, fabric: &mut Fabric, qp: u32) {
-        let s = &mut self.send_qps[qp as usize];
-        if let (Some(deadline), Time::NEVER) = (s.half.requester.next_timeout(), s.timer_event_at) {
-            s.timer_event_at = deadline;
-            fabric.run.schedule(deadline, Event::TransportTimer(s.number));
+/// What follows a packet that was sent.
+struct Follows {
+    /// Anything of it.
+    any: bool,
+    /// The next packet's payload is fetched: so many bytes are the last one's.
+    payload_bytes: u32,
+    probe: bool,
+}
+
+/// Sends the next packet of a queue pair that has work. The caller has looked up what it takes.
+#[inline(always)]
+fn send_data(
+    s: &mut SendQp,
+    writer: &Writer,
+    nic: &mut Nic,
+    model: &NicModel,
+    fabric: &mut Fabric,
+    port: usize,
+    qp: u32,
+) -> Follows {
+    let common = model.common(s.congestion);
+    let extra_bytes = s.telemetry_bytes as u32;
+    let (mut probe, now) = (false, fabric.run.now);
+    let limit = |payload, rate| match (&mut s.prober, &model.rhcc) {
+        (Some(prober), Some(p)) => {
+            let (follows, rate) = prober.on_sent(p, now, payload, rate);
+            probe = follows;
+            rate
         }
+        _ => rate,
+    };
+    let sent = s.half.send(&common, now, &writer.writes, extra_bytes, limit);
+    let Sent { psn, ack_request, is_retransmission, taken, payload_bytes, wire_bytes, stamp, .. } = sent;
+    let class = s.class;
+    s.packets_sent += 1;
+    s.packets_retransmitted += is_retransmission as u64;
+    nic.backlog_bytes[class as usize % CLASSES] -= taken * writer.backlog_weight as i64;
+    let packet = Packet {
+        arrival: Time::ZERO,
+        qp: s.number,
+        detail: Detail::psn(psn),
+        next: NONE,
+        wire_bytes: wire_bytes as u16,
+        amount: Amount::payload(payload_bytes),
+        dst: s.dst,
+        ingress: 0,
+        kind: Kind::Data,
+        class,
+        flags: model.data_flags | if ack_request { ACK_REQUEST } else { 0 },
+        code_point: s.code_point,
+    };
+    let uses = s.half.uses;
+    fabric.data.sent += 1;
+    let free_at = fabric.send_new(port, packet, uses.acks.then_some(stamp));
+    match s.half.standing(&writer.writes, free_at) {
+        Standing::Ready => nic.arbiter.join(class, qp),
+        Standing::Waits(_) => {
+            let until = s.wait(common.congestion, now);
+            fabric.run.schedule(until, Event::PacingDue(s.number));
+        }
+        Standing::Idle => s.scheduled = false,
     }
+    if ack_request {
+        s.arm_timer(fabric);
+    }
+    Follows { any: probe | uses.timer | (nic.host_path != IDEAL), payload_bytes, probe }
 }

@@ -17,6 +17,8 @@ pub struct Outgoing {
     pub ack_request: bool,
     /// Whether it was sent before.
     pub retransmission: bool,
+    /// By how much [`Requester::unsent`] is less.
+    pub taken: i64,
 }
 
 /// What the transport timer led to.
@@ -225,10 +227,11 @@ impl Requester {
     /// Sends the next packet, which takes `packets` sequence numbers: a READ request takes one for each
     /// response (IBTA 9.7.3.1). Call only while `has_work()`. `ask`: the packet asks for an ACK, even if it
     /// is not its turn.
-    #[inline]
+    #[inline(always)] // a sender's packets have two ways out, both hot
     pub fn send(&mut self, p: &RcParameters, now: Time, ask: bool, packets: u64) -> Outgoing {
         debug_assert!(self.has_work());
         let sequence = self.next;
+        let waited = self.board.is_some().then(|| self.unsent());
         let retransmission = sequence < self.sent;
         let was_few = self.sent - self.una < FEW;
         self.next += packets;
@@ -253,7 +256,11 @@ impl Requester {
             self.deadline = self.deadline.min(now + self.timeout(p));
         }
         self.choose_next();
-        Outgoing { sequence, psn: wire_psn(sequence), ack_request, retransmission }
+        let taken = match waited {
+            None => packets as i64,
+            Some(waited) => waited as i64 - self.unsent() as i64,
+        };
+        Outgoing { sequence, psn: wire_psn(sequence), ack_request, retransmission, taken }
     }
 
     /// Handles an ACK of all packets up to and including `psn`. Returns how many it newly acknowledges.
