@@ -200,6 +200,24 @@ pub fn entities(series: &Series) -> Table {
     ])
 }
 
+/// The place of each text among the texts, each of which is there once; an empty one has none.
+///
+/// Arrow's Parquet writer leaves bytes of a page unwritten for a name that a dictionary holds twice.
+fn places<'a>(texts: impl Iterator<Item = &'a str>) -> (Vec<Option<i32>>, ArrayRef) {
+    let mut place_of: HashMap<&str, i32> = HashMap::new();
+    let mut names = Vec::new();
+    let place = |text: &'a str| {
+        (!text.is_empty()).then(|| {
+            *place_of.entry(text).or_insert_with(|| {
+                names.push(text);
+                names.len() as i32 - 1
+            })
+        })
+    };
+    let places = texts.map(place).collect();
+    (places, strings(names.into_iter()))
+}
+
 fn dictionary(keys: Int32Array, names: ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, names)?))
 }
@@ -208,17 +226,8 @@ fn dictionary(keys: Int32Array, names: ArrayRef) -> Result<ArrayRef, ArrowError>
 pub fn signals(signals: &Signals) -> Table {
     let rows = || signals.rows.iter();
     let text = |text: fn(&Who) -> &str| {
-        let mut number_of: HashMap<&str, i32> = HashMap::new();
-        let mut names = Vec::new();
-        let number = |who| match text(who) {
-            "" => None,
-            name => Some(*number_of.entry(name).or_insert_with(|| {
-                names.push(name);
-                names.len() as i32 - 1
-            })),
-        };
-        let numbers: Vec<Option<i32>> = signals.who.iter().map(number).collect();
-        dictionary(rows().map(|row| numbers[row.who as usize]).collect(), strings(names.into_iter()))
+        let (places, names) = places(signals.who.iter().map(text));
+        dictionary(rows().map(|row| places[row.who as usize]).collect(), names)
     };
     let lasts = |row: &Told| signals.who[row.who as usize].signal.lasts();
     table(vec![
@@ -238,6 +247,7 @@ pub fn series(series: Series) -> Table {
     let bins = series.bins;
     let rows = series.values.len();
     let mut metrics: Vec<&str> = Vec::new();
+    let (places, entities) = places(series.entities.iter().map(|entity| entity.name.as_str()));
     let mut entity_keys = Vec::with_capacity(rows);
     let mut metric_keys = Vec::with_capacity(rows);
     let mut times = Vec::with_capacity(rows);
@@ -246,19 +256,14 @@ pub fn series(series: Series) -> Table {
             metrics.push(metric);
             metrics.len() - 1
         });
-        entity_keys.extend(std::iter::repeat_n(*entity as i32, bins));
+        let place = places[*entity].expect("an entity has a name");
+        entity_keys.extend(std::iter::repeat_n(place, bins));
         metric_keys.extend(std::iter::repeat_n(metric_key as i32, bins));
         times.extend((0..bins).map(|bin| (series.bin.ps() * bin as u64) as i64));
     }
     table(vec![
         ("time_ps", Arc::new(Int64Array::from(times))),
-        (
-            "entity",
-            dictionary(
-                entity_keys.into(),
-                strings(series.entities.iter().map(|entity| entity.name.as_str())),
-            )?,
-        ),
+        ("entity", dictionary(entity_keys.into(), entities)?),
         ("metric", dictionary(metric_keys.into(), strings(metrics.into_iter()))?),
         ("value", Arc::new(Float64Array::from(series.values))),
     ])
