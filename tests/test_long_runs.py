@@ -16,6 +16,7 @@ from tailback.astra.inputs import AstraOptions
 from tailback.explain import ways
 from tailback.explain.ways import Ways
 from tailback.files.outputs import Outputs
+from tailback.recorded.flows import read_flows
 
 from tests import astra_files as astra
 from tests import simai_files as simai
@@ -183,3 +184,8 @@ def test_a_folder_of_very_many_flows_is_read_in_parts(
     monkeypatch.setattr("tailback.run_folder.RESULT_FLOWS", 1000)
     with pytest.raises(ValueError, match=r"flows\.parquet: found [0-9]+ rows, expected at most 1000"):
         tailback.Result.load(tmp_path / "run")
+
+
+def test_a_flow_table_that_is_not_as_long_as_its_end_says(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="found no rows"):
+        read_flows(tmp_path / "flows.parquet", iter(()))

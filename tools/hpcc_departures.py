@@ -71,7 +71,7 @@ What to read from it:
 - The timer changes nothing here, because no packet is lost.
 - The four together raise the slowdown by more than each alone.
 - The last row changes everything at once: overhead, exact time, CNPs as packets of their own, packets of
-  1024 B, PFC as the standard has it, timers. Its ECMP hash is another, so flows take other paths: they are
+  1024 B, PFC as the standard has it, timers. Its ECMP hash is another, so flows take other routes: they are
   moved the most, and the distribution is still close.
 """
 

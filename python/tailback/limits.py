@@ -151,7 +151,7 @@ GRAPH_OPERATIONS = _limit(
     "Operations of a graph from a file",
     20_000_000,
     "in all",
-    "each takes some 500 bytes while it is read and runs",
+    "each takes some 90 bytes while it is read and runs, and 8 more for each one that it waits for",
 )
 MAX_SEEDS = _limit(_TRAFFIC, "Seeds of one command", 1000, "seeds", "each is a run")
 MAX_SWEEP_RUNS = _limit(_TRAFFIC, "Runs of a sweep", 200_000, "runs", "its journal takes half a gigabyte")

@@ -348,7 +348,8 @@ _PARTS: dict[str, Callable[[Recorded], object]] = {
 
 def _cannot_be_read(folder: Path, part: str, error: BaseException) -> ScenarioError:
     # The text of a KeyError is the key alone.
-    why = f"no {error}" if type(error) is KeyError else " ".join(str(error).split()) or type(error).__name__
+    other = f"no {error}; another version may have written it"
+    why = other if type(error) is KeyError else " ".join(str(error).split()) or type(error).__name__
     why = why if len(why) <= _LONGEST_WHY else f"{why[:_LONGEST_WHY]}..."
     return _problem(folder, f"found {part} that cannot be read ({why}), expected the folder of a run")
 

@@ -68,7 +68,7 @@ class Copied:
         _check(status, most)
         with open(path, "rb", opener=_open):
             pass
-        self.path = path
+        self.path = path.absolute()
         self.size = status.st_size
         self._changed_ns = status.st_mtime_ns
 

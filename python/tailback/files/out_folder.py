@@ -129,7 +129,11 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         return work
 
     def _named(self, error: OSError, more: str = "") -> OSError:
-        """The same error, of this folder: the hidden one means nothing to users."""
+        """The same error, of this folder where it is of the hidden one, which means nothing to users."""
+        read = Path(error.filename or self.path).absolute()
+        hidden = any(part.endswith(_WRITING) for part in read.parts)
+        if not hidden and not read.is_relative_to(self.path.absolute()):
+            return error
         return OSError(error.errno or errno.EIO, f"{error.strerror or error}{more}", str(self.given))
 
     def _check(self, may_be: MayBe) -> None:

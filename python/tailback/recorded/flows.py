@@ -38,8 +38,11 @@ def read_flows(path: Path, tables: Iterator[pa.Table]) -> pa.Table:
 
     Raises:
         OSError: neither can be written.
+        ValueError: there is no table.
     """
-    first = next(tables)
+    first = next(tables, None)
+    if first is None:
+        raise ValueError("found no rows, expected those that the end of the file tells of")
     with tempfile.TemporaryDirectory() as aside:
         folder = path.parent if os.access(path.parent, os.W_OK) else Path(aside)
         return _in_a_file(folder, _in_two(chain([first], tables)), first.schema)

@@ -153,7 +153,7 @@ class Host(Controllers, Nic):
         "assumption: a receiver that keeps up",
     )
     path_by_host: list[PathOfHosts] = setting(
-        [], "Other paths of some hosts.", "assumption: all hosts are alike", max_length=1000
+        [], "Other host paths, of some hosts.", "assumption: all hosts are alike", max_length=1000
     )
     tcp: Tcp = Field(default_factory=Tcp, description="TCP, where traffic is tcp.")
     cpu: declared.Cpu = Field(default_factory=declared.Cpu, description="The CPU, which only TCP uses.")

@@ -80,7 +80,7 @@ pub static COLUMNS: [Column; 39] = {
         column("messages_completed", Integer(|f| f.messages_completed), "messages that were acknowledged"),
         column("bytes_delivered", Integer(|f| f.bytes_delivered), "payload delivered in order at the receiver"),
         column("fct_ps", OptionalInteger(|f| f.fct_ps), "of a finite message that is done: from its start to the arrival of the last ACK; null otherwise"),
-        column("ideal_fct_ps", OptionalInteger(|f| f.ideal_fct_ps), "the same in an empty network on the paths that data and ACKs take; null for writers without an end"),
+        column("ideal_fct_ps", OptionalInteger(|f| f.ideal_fct_ps), "the same in an empty network on the routes that data and ACKs take; null for writers without an end"),
         column("slowdown", OptionalFloat(Flow::slowdown), "`fct_ps` over `ideal_fct_ps`; null where either is. Tables and plots count a value below 1 as 1, as the HPCC paper does: that simulator's rounded times can be a little below its ideal ones"),
         column("goodput_bps", Float(|f| f.goodput_bps), "of the payload delivered, from start to end (or to the end of the run); of a queue pair that gave up, of what was acknowledged by then"),
         column("packets_sent", Integer(|f| f.packets_sent), "data packets, retransmissions included"),

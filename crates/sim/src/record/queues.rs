@@ -43,6 +43,7 @@ pub(crate) struct Listed {
     found: BTreeMap<(u32, usize, &'static str), Queue>,
     seen: Seen,
     last: Option<(u16, u16, u8)>,
+    chosen: Option<Chosen>,
 }
 
 impl Listed {
@@ -54,9 +55,9 @@ impl Listed {
         detail: Detail,
         connections: impl Iterator<Item = Connection>,
     ) {
-        let Listed { found, seen, last } = self;
+        let Listed { found, seen, last, chosen } = self;
         seen.0.resize(world.fabric.queues.len(), 0);
-        let chosen = Chosen::of(plan);
+        let chosen = chosen.get_or_insert_with(|| Chosen::of(plan));
         for (number, src, dst, code_point) in connections {
             // Routes of two hosts are equally long, and are all that tells connections of theirs apart.
             if detail == Detail::Hosts && *last == Some((src, dst, code_point)) {

@@ -65,11 +65,11 @@ impl Detail {
 }
 
 /// The ports of switches whose queues are recorded.
-pub(crate) struct Chosen<'a>(Option<HashSet<&'a str>>);
+pub(crate) struct Chosen(Option<HashSet<String>>);
 
-impl<'a> Chosen<'a> {
-    pub fn of(plan: &'a Plan) -> Self {
-        Chosen(plan.record.queues.as_ref().map(|ports| ports.iter().map(String::as_str).collect()))
+impl Chosen {
+    pub fn of(plan: &Plan) -> Self {
+        Chosen(plan.record.queues.as_ref().map(|ports| ports.iter().cloned().collect()))
     }
 
     pub fn has(&self, world: &World, port: usize) -> bool {
