@@ -194,6 +194,8 @@ def carry_out(
         if capture is not None:
             _begin_capture(simulation, capture, folder)
         cores = _use(simulation, threads)
+        import tailback.results  # noqa: F401  # NumPy and Arrow load here, not in the time of the run
+
         # Other runs may have other threads of this process, where each has one.
         cpu_time = time.thread_time if cores == 1 else time.process_time
         wall, cpu, interrupted = time.perf_counter(), cpu_time(), False
