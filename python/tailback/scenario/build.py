@@ -18,6 +18,7 @@ from tailback.scenario.checks import conflicts
 from tailback.scenario.controllers import NAMES, Controllers
 from tailback.scenario.document import Document
 from tailback.scenario.errors import Path, Problem, ScenarioError, found, one_of
+from tailback.scenario.fields import kind_of
 from tailback.scenario.hosts import Budget
 from tailback.scenario.model import Scenario
 
@@ -235,10 +236,6 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
     return []
 
 
-def _kind_of(model: type[BaseModel]) -> str:
-    return str(get_args(model.model_fields["kind"].annotation)[0])
-
-
 def _by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
@@ -252,7 +249,7 @@ def _real(location: Path, top: type[BaseModel]) -> tuple[Path, type[BaseModel]]:
     choice: list[type[BaseModel]] = []
     for part in location:
         if len(choice) > 1 and isinstance(part, str):
-            holder, choice = next(model for model in choice if _kind_of(model) == part), []
+            holder, choice = next(model for model in choice if kind_of(model) == part), []
             continue
         path.append(part)
         if isinstance(part, str):
@@ -266,7 +263,7 @@ def _real(location: Path, top: type[BaseModel]) -> tuple[Path, type[BaseModel]]:
 def _kinds(holder: type[BaseModel], path: Path) -> list[str]:
     """The kinds that the mapping around a `kind` may have."""
     name = next(part for part in reversed(path[:-1]) if isinstance(part, str))
-    return [_kind_of(model) for model in _models(_by_key(holder)[name].annotation)]
+    return [kind_of(model) for model in _models(_by_key(holder)[name].annotation)]
 
 
 def _fields(holder: type[BaseModel]) -> list[str]:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from copy import copy
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError, core_schema
 
 from tailback.units import DURATION, format_duration, format_rate
 
@@ -26,9 +35,52 @@ Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"enum": [False, T
 
 
 class Part(BaseModel):
-    """A mapping of a scenario: only declared fields, no guessing of types, not to be changed."""
+    """A mapping of a scenario: only declared fields, no guessing of types, not to be changed.
+
+    The validator of a mapping within another is built when the first is checked: most files have few of them.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+
+    # What follows is for pydantic.
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Its fields; within another one, a function that checks them."""
+        if handler.field_name is None:
+            return handler(source)
+        name = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"  # as pydantic itself calls definitions
+        return core_schema.with_info_plain_validator_function(cls._check_part, ref=name)
+
+    @classmethod
+    def _check_part(cls, value: Any, info: core_schema.ValidationInfo) -> Any:
+        return cls.model_validate(value, context=info.context)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Its fields, within another one, too."""
+        return handler(cls.__pydantic_core_schema__ if schema["type"] == "function-plain" else schema)
+
+
+class ByKind:
+    """The mark of a union of mappings, of which `kind` says which one is there."""
+
+    # This is for pydantic.
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """The mapping of the kind that is there."""
+        parts = {kind_of(part): handler.generate_schema(part) for part in get_args(source)}
+        return core_schema.tagged_union_schema(parts, discriminator="kind")
+
+
+def kind_of(part: type[BaseModel]) -> str:
+    """What the field `kind` of a mapping says."""
+    return str(get_args(part.model_fields["kind"].annotation)[0])
 
 
 def setting(default: Any, about: str, source: str, **rules: Any) -> Any:

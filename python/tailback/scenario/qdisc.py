@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from tailback.scenario import declared
-from tailback.scenario.fields import Part, refuse, setting
+from tailback.scenario.fields import ByKind, Part, refuse, setting
 from tailback.units import format_size
 
 ETHERNET_HEADER_BYTES = 14
@@ -91,7 +91,7 @@ _Leaf = declared.Pfifo | declared.Bfifo | Red | Codel | FqCodel | Sfq
 class Tbf(declared.Tbf):
     """A rate and a burst: packets wait in another discipline until there are tokens for them."""
 
-    child: Annotated[_Leaf, Field(discriminator="kind")] | None = setting(
+    child: Annotated[_Leaf, ByKind()] | None = setting(
         None, "Where packets wait; null: a bfifo of limit.", "Linux net/sched/sch_tbf.c"
     )
 
@@ -103,7 +103,7 @@ class Tbf(declared.Tbf):
         return self
 
 
-Qdisc = Annotated[Noqueue | _Leaf | Tbf, Field(discriminator="kind")]
+Qdisc = Annotated[Noqueue | _Leaf | Tbf, ByKind()]
 """A discipline by its `kind`."""
 
 

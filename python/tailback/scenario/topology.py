@@ -16,7 +16,7 @@ from tailback.limits import (
     MAX_STAR_HOSTS,
     MOST_PORTS,
 )
-from tailback.scenario.fields import Part, refuse, setting
+from tailback.scenario.fields import ByKind, Part, refuse, setting
 from tailback.scenario.graph import File, Graph
 from tailback.scenario.link import Link, Read
 from tailback.scenario.network import Network, Wire, mesh
@@ -289,7 +289,7 @@ Topology = Annotated[
     | RailOptimised
     | Graph
     | File,
-    Field(discriminator="kind"),
+    ByKind(),
 ]
 """A network of one of the forms; `kind` says which."""
 

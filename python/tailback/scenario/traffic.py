@@ -19,7 +19,7 @@ from tailback.scenario.collectives import (
 )
 from tailback.scenario.controllers import Kind
 from tailback.scenario.declared import Message, RunTime, Start
-from tailback.scenario.fields import Dscp, Part, Priority, like, refuse, setting, stop_after_start
+from tailback.scenario.fields import ByKind, Dscp, Part, Priority, like, refuse, setting, stop_after_start
 from tailback.scenario.hosts import ALL, HostSet
 from tailback.scenario.roce import Roce
 from tailback.scenario.veth import Ping, UdpFlood, XdpFrames
@@ -330,6 +330,6 @@ Traffic = Annotated[
     | UdpFlood
     | Ping
     | XdpFrames,
-    Field(discriminator="kind"),
+    ByKind(),
 ]
 """Traffic of one of the kinds; `kind` says which."""
