@@ -18,6 +18,7 @@ use crate::event::MAX_INDEX;
 use crate::fabric::build::NewPort;
 use crate::fabric::classes::{class_table, mask, Classes, ONE_CLASS};
 use crate::fabric::deadlock::Deadlocks;
+use crate::fabric::link::Ways;
 use crate::fabric::packet::ECT;
 use crate::fabric::switch::Switch;
 use crate::fabric::telemetry::Telemetry;
@@ -217,9 +218,9 @@ impl World {
         self.fabric.route(self.nics[src as usize].port as usize, dst, qp)
     }
 
-    /// The same with all ports that they may leave by where switches divide packets: those equally far away together.
-    pub fn ways(&self, src: u16, dst: u16, qp: u32) -> Option<Vec<Vec<usize>>> {
-        self.fabric.ways(self.nics[src as usize].port as usize, dst, qp)
+    /// Finds all ports that they may leave by, where switches divide packets. `false`: no way.
+    pub fn find_ways(&self, (src, dst): (u16, u16), qp: u32, ways: &mut Ways) -> bool {
+        self.fabric.find_ways(self.nics[src as usize].port as usize, dst, qp, ways)
     }
 
     /// Packets put on a link so far, of any kind.

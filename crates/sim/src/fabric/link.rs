@@ -4,6 +4,8 @@
 //! every switch forwards by the routes that are left from that instant on. Connections get over it by their transport
 //! timers. Leaves out: the time that a routing protocol takes to notice.
 
+use std::ops::Index;
+
 use tailback_proto::units::Time;
 
 use super::drops::DropReason;
@@ -11,7 +13,29 @@ use super::lanes::{lane, CLASSES};
 use super::routing::{Adjacency, Routes};
 use super::switch::BALANCES;
 use super::Fabric;
-use crate::plan::LoadBalancing;
+
+/// The ports by which packets of a connection may leave, hop by hop: those of a hop are equally far away.
+#[derive(Default)]
+pub(crate) struct Ways {
+    ports: Vec<usize>,
+    /// Of each hop, where its ports end.
+    ends: Vec<usize>,
+}
+
+impl Ways {
+    /// How many hops.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+impl Index<usize> for Ways {
+    type Output = [usize];
+
+    fn index(&self, hop: usize) -> &[usize] {
+        &self.ports[hop.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[hop]]
+    }
+}
 
 impl Fabric {
     /// Every node's links that are up, by node: own port and the node at the other end.
@@ -25,32 +49,50 @@ impl Fabric {
     }
 
     /// The ports by which a connection's packets leave, the sender's `port` first, as the routes are now. `None`: no way.
-    pub fn route(&self, mut port: usize, dst: u16, qp: u32) -> Option<Vec<usize>> {
-        let mut ports = Vec::new();
+    pub fn route(&self, port: usize, dst: u16, qp: u32) -> Option<Vec<usize>> {
+        let mut ports = Vec::with_capacity(8); // a host, and the switches up and down a fat tree
+        self.follow(port, dst, qp, &mut ports).then_some(ports)
+    }
+
+    fn follow(&self, mut port: usize, dst: u16, qp: u32, ports: &mut Vec<usize>) -> bool {
         loop {
             if !self.ports[port].up {
-                return None;
+                return false;
             }
             ports.push(port);
             let node = self.ports[self.ports[port].peer as usize].owner as usize;
-            match node.checked_sub(self.hosts) {
-                None => return (node == dst as usize).then_some(ports),
-                Some(switch) => port = self.routes.next_port(switch, dst, qp)?,
-            }
+            let Some(switch) = node.checked_sub(self.hosts) else { return node == dst as usize };
+            let Some(next) = self.routes.next_port(switch, dst, qp) else { return false };
+            port = next;
         }
     }
 
-    /// The ports by which packets of a connection may leave, the sender's `port` first, those that are equally far away
-    /// together. `None`: no way.
-    pub fn ways(&self, port: usize, dst: u16, qp: u32) -> Option<Vec<Vec<usize>>> {
-        let route = self.route(port, dst, qp)?;
-        let mut ways = vec![vec![route[0]]];
-        for _ in 1..route.len() {
+    /// Finds the ports by which packets of a connection may leave, the sender's `port` first. `false`: no way.
+    pub fn find_ways(&self, port: usize, dst: u16, qp: u32, ways: &mut Ways) -> bool {
+        ways.ports.clear();
+        ways.ends.clear();
+        if !self.follow(port, dst, qp, &mut ways.ports) {
+            return false;
+        }
+        if ways.ports.iter().any(|&port| self.balances(port)) {
+            self.widen(dst, qp, ways);
+        } else {
+            ways.ends.extend(1..=ways.ports.len());
+        }
+        true
+    }
+
+    /// Adds the ports that are equally far away to those of a route.
+    fn widen(&self, dst: u16, qp: u32, ways: &mut Ways) {
+        let hops = ways.ports.len();
+        ways.ports.truncate(1);
+        ways.ends.push(1);
+        for hop in 1..hops {
             let mut next: Vec<usize> = Vec::new();
-            for &port in &ways[ways.len() - 1] {
+            for &port in &ways[hop - 1] {
                 let switch = self.ports[self.ports[port].peer as usize].owner as usize - self.hosts;
                 match self.switches.get(switch) {
-                    Some(s) if s.cold.balancer.how != LoadBalancing::Ecmp => {
+                    Some(s) if s.detours & BALANCES != 0 => {
                         next.extend(self.routes.next_ports(switch, dst).iter().map(|&port| port as usize));
                     }
                     _ => next.extend(self.routes.next_port(switch, dst, qp)),
@@ -58,9 +100,14 @@ impl Fabric {
             }
             next.sort_unstable();
             next.dedup();
-            ways.push(next);
+            ways.ports.extend(next);
+            ways.ends.push(ways.ports.len());
         }
-        Some(ways)
+    }
+
+    /// Whether a port is of a switch that divides the packets of a connection.
+    fn balances(&self, port: usize) -> bool {
+        self.switch_of(port).is_some_and(|s| self.switches[s].detours & BALANCES != 0)
     }
 
     /// The link behind a port fails or is repaired: whether that is a change.
@@ -118,9 +165,11 @@ impl Fabric {
         frames: [u32; 4],
     ) -> (Time, Time) {
         const WARM: u64 = 16;
-        let balances =
-            |&port: &usize| self.switch_of(port).is_some_and(|s| self.switches[s].detours & BALANCES != 0);
-        let ways = if route.iter().any(balances) { self.ways(route[0], dst, qp) } else { None };
+        let ways = route.iter().any(|&port| self.balances(port)).then(|| {
+            let mut ways = Ways::default();
+            self.find_ways(route[0], dst, qp, &mut ways);
+            ways
+        });
         // Of each hop: until the next packet may begin, and until this one has arrived.
         let takes = |hop: usize, bytes: u32| {
             let of = |port: usize| (self.serialization(port, bytes), self.ports[port].arrival_delay);

@@ -7,6 +7,7 @@ use super::entity::{node_name, peer_name};
 use super::recording::Queue;
 use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Chosen, Detail};
 use crate::fabric::lane;
+use crate::fabric::link::Ways;
 use crate::host::path::{HostPath, Target};
 use crate::nic::slots::GONE;
 use crate::plan::Plan;
@@ -18,13 +19,27 @@ use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
 #[derive(Default)]
 struct Seen(Vec<u64>);
 
+/// Kinds of queues that ports have.
+#[derive(Clone, Copy)]
+enum Kind {
+    Receive,
+    Egress,
+    Ingress,
+    Send,
+}
+
+impl Kind {
+    fn text(self) -> &'static str {
+        ["receive", "egress", "ingress", "send"][self as usize]
+    }
+}
+
 impl Seen {
     /// Whether it may not have been found yet.
-    fn is_new(&mut self, lane: usize, kind: &str, order: u32) -> bool {
-        let kinds = ["receive", "egress", "ingress", "send"];
-        let Some(kind) = kinds.iter().position(|known| *known == kind).filter(|_| order < 16) else {
+    fn is_new(&mut self, lane: usize, kind: Kind, order: u32) -> bool {
+        if order >= 16 {
             return true;
-        };
+        }
         let bit = 1u64 << (16 * kind as u32 + order);
         let known = self.0[lane] & bit != 0;
         self.0[lane] |= bit;
@@ -44,6 +59,8 @@ pub(crate) struct Listed {
     seen: Seen,
     last: Option<(u16, u16, u8)>,
     chosen: Option<Chosen>,
+    /// Of the connection that was looked at last.
+    ways: Ways,
 }
 
 impl Listed {
@@ -55,7 +72,7 @@ impl Listed {
         detail: Detail,
         connections: impl Iterator<Item = Connection>,
     ) {
-        let Listed { found, seen, last, chosen } = self;
+        let Listed { found, seen, last, chosen, ways } = self;
         seen.0.resize(world.fabric.queues.len(), 0);
         let chosen = chosen.get_or_insert_with(|| Chosen::of(plan));
         for (number, src, dst, code_point) in connections {
@@ -63,19 +80,22 @@ impl Listed {
             if detail == Detail::Hosts && *last == Some((src, dst, code_point)) {
                 continue;
             }
-            let Some(ways) = world.ways(src, dst, number) else { continue };
+            if !world.find_ways((src, dst), number, ways) {
+                continue;
+            }
             *last = Some((src, dst, code_point));
             let mut order = 0;
-            let mut add = |found: &mut BTreeMap<_, _>, kind: &'static str, port: usize, order: u32| {
-                if !detail.lists(kind) || (matches!(kind, "egress" | "ingress") && !chosen.has(world, port)) {
-                    return;
-                }
+            let mut add = |found: &mut BTreeMap<_, _>, kind: Kind, port: usize, order: u32| {
                 let owner = world.fabric.ports[port].owner as usize;
                 let class = world.fabric.classes.of(owner)[code_point as usize];
                 let at = lane(port, class);
-                if seen.is_new(at, kind, order) {
+                if !seen.is_new(at, kind, order) {
+                    return;
+                }
+                let of_switch = matches!(kind, Kind::Egress | Kind::Ingress);
+                if detail.lists(kind.text()) && (!of_switch || chosen.has(world, port)) {
                     found
-                        .entry((order, at, kind))
+                        .entry((order, at, kind.text()))
                         .or_insert_with(|| queue(plan, world, kind, port, class, order));
                 }
             };
@@ -94,7 +114,7 @@ impl Listed {
                     }
                     order -= 1;
                 }
-                None => add(found, "receive", receive_port, order),
+                None => add(found, Kind::Receive, receive_port, order),
             }
             for hop in (1..ways.len()).rev() {
                 let ingress_of = |before: &usize| world.fabric.ports[*before].peer as usize;
@@ -110,11 +130,13 @@ impl Listed {
                     }
                     continue;
                 }
-                ways[hop].iter().for_each(|&port| add(found, "egress", port, order + 1));
-                ways[hop - 1].iter().for_each(|before| add(found, "ingress", ingress_of(before), order + 2));
+                ways[hop].iter().for_each(|&port| add(found, Kind::Egress, port, order + 1));
+                ways[hop - 1]
+                    .iter()
+                    .for_each(|before| add(found, Kind::Ingress, ingress_of(before), order + 2));
                 order += 2;
             }
-            add(found, "send", ways[0][0], order + 1);
+            add(found, Kind::Send, ways[0][0], order + 1);
         }
     }
 
@@ -158,20 +180,20 @@ fn host_path_queue(
     }
 }
 
-fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, class: u8, order: u32) -> Queue {
+fn queue(plan: &Plan, world: &World, kind: Kind, port: usize, class: u8, order: u32) -> Queue {
     let owner = world.fabric.ports[port].owner as usize;
     let switch = owner.checked_sub(plan.hosts.len());
-    let marks = switch.filter(|_| kind == "egress");
+    let marks = switch.filter(|_| matches!(kind, Kind::Egress));
     let ecn = marks.and_then(|_| world.fabric.marking.thresholds(lane(port, class)));
     let name = match kind {
-        "receive" => receive_name(plan, owner),
-        "send" => send_queue_name(plan, owner, class),
-        "egress" => egress_name(world, port, class),
-        _ => ingress_name(world, port, class),
+        Kind::Receive => receive_name(plan, owner),
+        Kind::Send => send_queue_name(plan, owner, class),
+        Kind::Egress => egress_name(world, port, class),
+        Kind::Ingress => ingress_name(world, port, class),
     };
     Queue {
         queue: name,
-        kind,
+        kind: kind.text(),
         node: node_name(plan, owner).to_string(),
         port: world.fabric.links[port].name.clone(),
         peer: peer_name(plan, world, port),

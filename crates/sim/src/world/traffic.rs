@@ -86,7 +86,7 @@ impl World {
     /// # Errors
     /// There is no way, or there are too many.
     pub(crate) fn add_message(&mut self, plan: &mut Plan, flow: FlowPlan) -> Result<(u32, Time), PlanError> {
-        let (slot, ideal) = self.add_flow("the work", plan, &flow)?;
+        let (slot, ideal) = self.add_flow(|| "the work".into(), plan, &flow)?;
         self.add_receiver(plan, slot);
         put(&mut plan.flows.list, slot - self.nics.first_flow_qp, flow);
         Ok((slot, ideal))
@@ -106,11 +106,12 @@ impl World {
     pub(super) fn add_writers(&mut self, plan: &Plan, names: &HashMap<&str, usize>) -> Result<(), PlanError> {
         let mut numbers: HashMap<(usize, usize), u32> = HashMap::new();
         for (index, writer) in plan.writers.iter().enumerate() {
-            let place = format!("writers[{index}]");
             let (src, dst) = (names[writer.src.as_str()], names[writer.dst.as_str()]);
             let nic = &plan.nics[plan.hosts[src].nic];
             let mut built = Writer::new(writer, nic.mtu.0 as u32, self.nics.send_qps.len() as u32);
-            self.check_connection(&place, &built, src, dst, &plan.hosts)?;
+            let way = self.route(src as u16, dst as u16, built.first_qp);
+            self.check_connection(&built, way.as_deref(), (src, dst), plan)
+                .map_err(|problem| PlanError::Impossible { place: format!("writers[{index}]"), problem })?;
             let number = numbers.entry((src, dst)).or_default();
             built.first_number = *number;
             *number += writer.qps;
@@ -129,28 +130,35 @@ impl World {
         self.nics.messages = vec![0; plan.flows.items.len()];
         self.nics.ideal_fct.reserve_exact(plan.flows.list.len());
         for (index, flow) in plan.flows.list.iter().enumerate() {
-            self.add_flow(&format!("flows[{index}]"), plan, flow)?;
+            self.add_flow(|| format!("flows[{index}]"), plan, flow)?;
         }
         Ok(())
     }
 
     /// The sending half of a message's queue pair. Its slot, and how long the message takes to its receiver's memory in an empty
     /// network.
-    fn add_flow(&mut self, place: &str, plan: &Plan, flow: &FlowPlan) -> Result<(u32, Time), PlanError> {
+    fn add_flow(
+        &mut self,
+        place: impl FnOnce() -> String,
+        plan: &Plan,
+        flow: &FlowPlan,
+    ) -> Result<(u32, Time), PlanError> {
         let nic = &plan.nics[plan.hosts[flow.src()].nic];
         let slots = self.nics.send_qps.len();
         let (qp, slot) = (self.nics.slots.numbers(slots), self.nics.slots.next(slots));
         let built = Writer::of_flow(flow.bytes(), nic.mtu.0 as u32, slot, self.nics.messages[flow.item()]);
-        self.check_connection(place, &built, flow.src(), flow.dst(), &plan.hosts)?;
+        let (src, dst) = (flow.src() as u16, flow.dst() as u16);
+        let route = self.route(src, dst, qp);
+        let route = self
+            .check_connection(&built, route.as_deref(), (flow.src(), flow.dst()), plan)
+            .map_err(|problem| PlanError::Impossible { place: place(), problem })?;
         let own = plan.flows.congestion.get(flow.item()).copied().flatten();
         let congestion = own.unwrap_or(plan.hosts[flow.src()].congestion);
         let model = &self.nics.models[self.nics[flow.src()].model as usize];
         let telemetry_bytes = model.congestion[congestion].telemetry_bytes();
-        let (src, dst) = (flow.src() as u16, flow.dst() as u16);
-        let route = self.route(src, dst, qp).expect("it was checked");
         let back = self.route(dst, src, qp).expect("links have two ends");
         let (arrived, acknowledged) = self.fabric.ideal_completion(
-            &route,
+            route,
             (dst, qp),
             &back,
             built.writes.packets_per_message,
@@ -177,26 +185,24 @@ impl World {
         Time(first + packets.saturating_sub(2) * on_link(frames[1]) + on_link(frames[2]))
     }
 
-    /// Refuses a connection that cannot be.
-    fn check_connection(
+    /// The route of a connection, or why it cannot be.
+    fn check_connection<'a>(
         &self,
-        place: &str,
         writer: &Writer,
-        src: usize,
-        dst: usize,
-        hosts: &[crate::plan::HostPlan],
-    ) -> Result<(), PlanError> {
-        let problem = if writer.writes.packets_per_message * writer.tx_depth > 1 << 22 {
+        route: Option<&'a [usize]>,
+        (src, dst): (usize, usize),
+        plan: &Plan,
+    ) -> Result<&'a [usize], String> {
+        if writer.writes.packets_per_message * writer.tx_depth > 1 << 22 {
             // Half the space of PSNs may be outstanding; a quarter leaves no doubt about what is old.
-            "more than 2^22 packets would be outstanding on a queue pair".into()
-        } else if self.route(src as u16, dst as u16, writer.first_qp).is_none() {
-            format!("no route from {} to {}", hosts[src].name, hosts[dst].name)
-        } else if self.nics.slots.numbers(self.nics.send_qps.len()) + writer.qps > MAX_INDEX {
-            "too many queue pairs in all".into()
-        } else {
-            return Ok(());
-        };
-        Err(PlanError::Impossible { place: place.into(), problem })
+            return Err("more than 2^22 packets would be outstanding on a queue pair".into());
+        }
+        let no_route = || format!("no route from {} to {}", plan.hosts[src].name, plan.hosts[dst].name);
+        let route = route.ok_or_else(no_route)?;
+        if self.nics.slots.numbers(self.nics.send_qps.len()) + writer.qps > MAX_INDEX {
+            return Err("too many queue pairs in all".into());
+        }
+        Ok(route)
     }
 
     fn add_qp(
