@@ -61,6 +61,18 @@ def test_a_run_loads_what_it_needs(tmp_path: Path) -> None:
         "workload",
     )
     assert not of(modules, *(f"tailback.{name}" for name in elsewhere + others))
-    assert not of(
-        modules, "rich", "jinja2", "pandas", "ray", "plotly", "concurrent.futures", "multiprocessing"
+    libraries = (
+        "rich",
+        "jinja2",
+        "pandas",
+        "ray",
+        "plotly",
+        "pyarrow.compute",
+        "pyarrow.dataset",
+        "numpy.ma",
+        "numpy.random",
+        "concurrent.futures",
+        "multiprocessing",
+        "asyncio",
     )
+    assert not of(modules, *libraries)

@@ -49,8 +49,7 @@ Made by tools/make_settings.py from crates/proto/src/congestion; not to be edite
 """
 
 # ruff: noqa: E501
-
-from __future__ import annotations
+# No `from __future__ import annotations`: each annotation would be compiled when the module is loaded.
 
 from typing import Annotated, ClassVar, Literal
 
@@ -70,8 +69,7 @@ scenarios have, is in the classes made from these.
 """
 
 # ruff: noqa: E501, RUF100
-
-from __future__ import annotations
+# No `from __future__ import annotations`: each annotation would be compiled when the module is loaded.
 
 from typing import Annotated, Literal
 

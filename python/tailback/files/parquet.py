@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tailback.scenario.errors import one_line
@@ -166,6 +165,8 @@ def _is_dictionary(kind: pa.DataType) -> bool:
 
 def _letters(column: pa.ChunkedArray) -> int:
     """Bytes that a column of dictionaries of texts stands for."""
+    import pyarrow.compute as pc  # takes a while to load, and who writes needs none of it
+
     total = 0
     for chunk in column.chunks if _is_dictionary(column.type) and _is_text(column.type.value_type) else []:
         lengths = pc.binary_length(chunk.dictionary).cast(pa.int64())

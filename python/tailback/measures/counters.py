@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-import pyarrow.compute as pc
-
 from tailback.measures.registry import NAN, measure
+from tailback.recorded import compute as pc
 from tailback.recorded.run import Recorded
 
 BITS_OF_MIB = 8 * 2**20
@@ -40,7 +39,7 @@ def counter(
     """
     if name not in result.counter_names:
         return NAN
-    rows = result.counters.filter(pc.equal(result.counters.column("counter"), name))
+    rows = pc.filter(result.counters, pc.equal(result.counters.column("counter"), name))
     nodes = result.setup.network.hosts if host is None else [host]
     value = sum(
         value

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, span
 from tailback.measures.throughput import total_goodput
+from tailback.recorded import compute as pc
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP
 
@@ -34,7 +34,7 @@ def connections(result: Recorded) -> pa.Table:
     flows = result.flows
     if "protocol" not in flows.column_names:
         return flows.slice(0, 0)
-    return flows.filter(pc.equal(flows.column("protocol"), TCP))
+    return pc.filter(flows, pc.equal(flows.column("protocol"), TCP))
 
 
 def counted(result: Recorded, column: str) -> int:

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tailback import text
 from tailback.measures.cuts import cuts, place
 from tailback.measures.registry import NAN, measure
 from tailback.measures.throughput import ideal_payload_share
+from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 
@@ -67,12 +67,12 @@ def jobs(result: Recorded) -> list[Job]:
     if "ideal_fct_ps" not in flows.column_names:
         return []
     single = pc.is_valid(flows.column("ideal_fct_ps"))
-    items = sorted(flows.column("item").filter(single).unique().to_pylist(), key=text.natural)
+    items = sorted(pc.unique(pc.filter(flows.column("item"), single)).to_pylist(), key=text.natural)
     items = [item for item in items if re.sub(r"\d+$", "", item) in KINDS]
     # Filtering takes as long as what it keeps has columns.
     columns = flows.select(_COLUMNS)
     of_items = (
-        (item, columns.filter(pc.and_(single, pc.equal(flows.column("item"), item)))) for item in items
+        (item, pc.filter(columns, pc.and_(single, pc.equal(flows.column("item"), item)))) for item in items
     )
     return [_job(result, item, rows) for item, rows in of_items if rows.num_rows > 1]
 

@@ -7,8 +7,10 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tailback.measures.registry import NAN, measure
+from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 
@@ -90,5 +92,5 @@ def min_rate_share(result: Recorded) -> float:
 
 def _numbers(result: Recorded, name: str) -> Array:
     """A column of the flow table; NaN for null."""
-    values = result.flows.column(name).cast("float64").to_numpy(zero_copy_only=False)
+    values = pc.cast(result.flows.column(name), pa.float64()).to_numpy(zero_copy_only=False)
     return np.asarray(values, dtype=np.float64)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow.compute as pc
 
 from tailback.measures.fairness import jain
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, since_s, span
+from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.parts import goodput
 from tailback.recorded.run import Recorded
@@ -20,8 +20,8 @@ def connection_time(result: Recorded, edges_s: Array) -> dict[str, Array]:
     `edges_s`: borders of the windows, one more than there are windows.
     """
     table = result.flows.select(["src", "start_ps", "end_ps"])
-    table = table.filter(pc.is_valid(table.column("start_ps")))
-    encoded = table.column("src").combine_chunks().dictionary_encode()
+    table = pc.filter(table, pc.is_valid(table.column("start_ps")))
+    encoded = pc.dictionary_encode(table.column("src").combine_chunks())
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     start = table.column("start_ps").to_numpy() / PS_PER_S
     end = pc.fill_null(table.column("end_ps"), int(result.meta["end_ps"])).to_numpy() / PS_PER_S

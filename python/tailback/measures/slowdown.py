@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tailback import text
+from tailback.recorded import compute as pc
 from tailback.recorded.run import Recorded
 
 Array = npt.NDArray[np.float64]
@@ -128,7 +128,7 @@ def finished(result: Recorded, item: str | None = None) -> Finished:
     columns = ["message_bytes", "messages_completed", "fct_ps", "ideal_fct_ps"]
     done = flows.select(columns)
     if not pc.all(keep).as_py():
-        done = done.filter(keep)
+        done = pc.filter(done, keep)
     # A flow of several messages has the bytes of all.
     sizes = pc.multiply(done.column("message_bytes"), done.column("messages_completed"))
     found = (sizes, done.column("fct_ps"), done.column("ideal_fct_ps"))
@@ -143,12 +143,12 @@ def _unfinished(result: Recorded) -> pa.Table:
     # Filtering takes as long as what it keeps has columns.
     flows = flows.select(["src", "dst", "message_bytes", "state", "ideal_fct_ps"])
     single = pc.is_valid(flows.column("ideal_fct_ps"))
-    return flows.filter(pc.and_(single, pc.not_equal(flows.column("state"), "done")))
+    return pc.filter(flows, pc.and_(single, pc.not_equal(flows.column("state"), "done")))
 
 
 def unfinished(result: Recorded) -> dict[str, int]:
     """How many single messages are not done at the end, by their state: waiting, running, error."""
-    states = _unfinished(result).column("state").value_counts().to_pylist()
+    states = pc.value_counts(_unfinished(result).column("state")).to_pylist()
     return {one["values"]: one["counts"] for one in states}
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tailback.measures.registry import NAN, measure
+from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.remember import remembered
 from tailback.recorded.run import Recorded
@@ -51,8 +51,8 @@ def last_start(result: Recorded) -> float:
 @remembered
 def first_end(result: Recorded) -> float:
     """When the first flow was done, in seconds; the end of the run if none was. A failed flow is not done."""
-    flows = _lasting(result).select(["state", "end_ps"])  # texts take long to filter
-    first = pc.min(flows.filter(pc.equal(flows.column("state"), "done")).column("end_ps")).as_py()
+    flows = _lasting(result)
+    first = pc.min(pc.filter(flows.column("end_ps"), pc.equal(flows.column("state"), "done"))).as_py()
     return float(result.bins.end_s if first is None else min(first / PS_PER_S, result.bins.end_s))
 
 
@@ -64,10 +64,10 @@ def _lasting(result: Recorded) -> Any:
     flows = result.flows
     passing = pa.array([name for name, stays in _writers(result).items() if not stays], pa.string())
     if len(passing) and any(_writers(result).values()):
-        flows = flows.filter(pc.invert(pc.is_in(flows.column("item"), passing)))
+        flows = pc.filter(flows, pc.invert(pc.is_in(flows.column("item"), passing)))
     if not result.setup.writer_qps or "ideal_fct_ps" not in flows.column_names:
         return flows
-    return flows.filter(pc.is_null(flows.column("ideal_fct_ps")))
+    return pc.filter(flows, pc.is_null(flows.column("ideal_fct_ps")))
 
 
 def _writers(result: Recorded) -> dict[str, bool]:

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tailback.recorded import compute as pc
+
 Numbers = npt.NDArray[np.int64]
 
 
@@ -21,15 +23,15 @@ def alike(table: pa.Table, keys: Sequence[str]) -> tuple[list[dict[str, Any]], N
     values = {}
     for key in keys:
         column = table.column(key).combine_chunks()
-        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode("encode")
+        encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, "encode")
         values[key], places = encoded.dictionary.to_pylist(), encoded.indices
         if places.null_count:  # a dictionary keeps its nulls among the places
             values[key].append(None)
-            places = places.fill_null(len(values[key]) - 1)
+            places = pc.fill_null(places, len(values[key]) - 1)
         number = number * len(values[key]) + places.to_numpy(zero_copy_only=False)
     # `pa.array` would load masked arrays to ask whether this is one.
     coded = pa.Array.from_buffers(pa.int64(), len(number), [None, pa.py_buffer(number)])
-    found = coded.dictionary_encode()
+    found = pc.dictionary_encode(coded)
     rows = []
     for one in found.dictionary.to_pylist():
         row, rest = {}, one

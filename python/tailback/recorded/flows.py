@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 _FILE = ".flows"
 """The name of that file until it is open."""
@@ -68,6 +67,8 @@ def _in_a_file(
 
 def _in_two(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """Columns whose values differ, and those of one value, which are there once for all tables."""
+    import pyarrow.compute as pc  # takes a while to load
+
     known: dict[str, pa.Array] = {}
     for table in tables:
         for batch in table.combine_chunks().to_batches():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow.compute as pc
 
+from tailback.recorded import compute as pc
 from tailback.recorded.alike import alike
 from tailback.recorded.bins import Array
 from tailback.recorded.remember import remembered
@@ -20,7 +20,7 @@ def items(result: Recorded) -> dict[str, str]:
     if "item" not in flows.column_names:
         return {}
     if "protocol" not in flows.column_names:
-        return dict.fromkeys(sorted(flows.column("item").unique().to_pylist(), key=natural), ROCE)
+        return dict.fromkeys(sorted(pc.unique(flows.column("item")).to_pylist(), key=natural), ROCE)
     pairs, _ = alike(flows, ["item", "protocol"])
     return {row["item"]: row["protocol"] for row in sorted(pairs, key=lambda row: natural(row["item"]))}
 
@@ -53,7 +53,8 @@ def bulk_goodput(result: Recorded) -> Array:
 
     All of it where the time series do not tell the parts apart.
     """
-    bulk = result.bulk.column("item").unique().to_pylist() if "item" in result.bulk.column_names else []
+    told = "item" in result.bulk.column_names
+    bulk = pc.unique(result.bulk.column("item")).to_pylist() if told else []
     found = None if len(bulk) == len(items(result)) else _of_items(result, bulk)
     return result.bins.total("goodput_rx_bps") if found is None else found
 
@@ -73,7 +74,7 @@ def _of_items(result: Recorded, names: list[str] | None) -> Array | None:
 @remembered
 def _items_of(result: Recorded) -> dict[str, set[str]]:
     """The items that each host has begun to send."""
-    begun = result.flows.select(["src", "item"]).filter(pc.is_valid(result.flows.column("start_ps")))
+    begun = pc.filter(result.flows.select(["src", "item"]), pc.is_valid(result.flows.column("start_ps")))
     pairs, _ = alike(begun, ["src", "item"])
     found: dict[str, set[str]] = {}
     for row in sorted(pairs, key=lambda row: natural(row["src"])):

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tailback.files.outputs import Outputs
+from tailback.recorded import compute as pc
 from tailback.recorded.bins import Bins
 from tailback.recorded.flows import flows_of
 from tailback.recorded.setup import ScenarioSetup, Setup
@@ -131,20 +131,15 @@ class Recorded:
             meta["queues"] = [queue for queue in meta["queues"] if queue["kind"] in kept]
         everything = pa.table(recording.counters)
         # In a large fabric nearly all are zero.
-        counters = everything.filter(pc.not_equal(everything.column("value"), 0))
-        order: list[tuple[str, Any]] = [
-            ("node", "ascending"),
-            ("port", "ascending"),
-            ("counter", "ascending"),
-        ]
+        counters = pc.filter(everything, pc.not_equal(everything.column("value"), 0))
         return cls(
             flows=flows_of(recording),
             series=pa.table(recording.series),
             entities=pa.table(recording.entities),
             signals=pa.table(recording.signals),
             # Table.sort_by would start threads.
-            counters=counters.take(pc.sort_indices(counters, sort_keys=order)),
-            counter_names=sorted(everything.column("counter").unique().to_pylist()),
+            counters=pc.take(counters, pc.sort_indices(counters, ["node", "port", "counter"])),
+            counter_names=sorted(pc.unique(everything.column("counter")).to_pylist()),
             meta=meta,
             setup=setup,
             wall_s=wall_s,
@@ -230,19 +225,19 @@ class Recorded:
         if not self.latency_tests:
             return self.flows
         tests = pa.array(sorted(self.latency_tests))
-        others = self.flows.filter(pc.invert(pc.is_in(self.flows.column("item"), tests)))
+        others = pc.filter(self.flows, pc.invert(pc.is_in(self.flows.column("item"), tests)))
         return others if others.num_rows else self.flows
 
     @cached_property
     def senders(self) -> list[str]:
         """Hosts that have begun to post messages, in natural order."""
-        begun = self.bulk.column("src").filter(pc.is_valid(self.bulk.column("start_ps")))
-        return sorted(begun.unique().to_pylist(), key=natural)
+        begun = pc.filter(self.bulk.column("src"), pc.is_valid(self.bulk.column("start_ps")))
+        return sorted(pc.unique(begun).to_pylist(), key=natural)
 
     @cached_property
     def receivers(self) -> list[str]:
         """Hosts that messages go to, in natural order."""
-        return sorted(self.bulk.column("dst").unique().to_pylist(), key=natural)
+        return sorted(pc.unique(self.bulk.column("dst")).to_pylist(), key=natural)
 
     @property
     def counters_by_node(self) -> dict[str, dict[str, dict[str, int]]]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tailback.recorded import compute as pc
 from tailback.recorded.alike import alike
 from tailback.recorded.bins import PS_PER_S, Array, Bins, changes
 from tailback.text import natural
@@ -53,7 +53,7 @@ class SignalLog:
         names = {name: table.column(name).combine_chunks() for name in ("queue", "signal")}
         signals, queues = (names[name].dictionary.to_pylist() for name in ("signal", "queue"))
         signal = names["signal"].indices.to_numpy(zero_copy_only=False)
-        queue = names["queue"].indices.fill_null(len(queues)).to_numpy(zero_copy_only=False)
+        queue = pc.fill_null(names["queue"].indices, len(queues)).to_numpy(zero_copy_only=False)
         amount = pc.coalesce(table.column("count"), table.column("duration_ps")).to_numpy()
         start_s, end_s = (table.column(name).to_numpy() / PS_PER_S for name in ("start_ps", "end_ps"))
         at = np.rint(start_s / bins.bin_s).astype(np.int64)
@@ -111,7 +111,7 @@ class SignalLog:
         """By signal and both nodes: those of all ports of a large fabric are asked for one by one."""
         keys, place = alike(self._table, ["signal", "from", "to"])
         counts = np.zeros(len(keys), dtype=np.int64)
-        np.add.at(counts, place, self._table.column("count").fill_null(0).to_numpy())
+        np.add.at(counts, place, pc.fill_null(self._table.column("count"), 0).to_numpy())
         return {
             (key["signal"], key["from"], key["to"]): count
             for key, count in zip(keys, counts.tolist(), strict=True)
@@ -119,8 +119,8 @@ class SignalLog:
 
     def lasted_s(self, signal: str) -> float:
         """How long queues had a signal in the whole run, all added up."""
-        kept = pc.equal(self._table.column("signal").cast(pa.string()), signal)
-        return float(pc.sum(self._table.column("duration_ps").filter(kept)).as_py() or 0) / PS_PER_S
+        kept = pc.equal(pc.cast(self._table.column("signal"), pa.string()), signal)
+        return float(pc.sum(pc.filter(self._table.column("duration_ps"), kept)).as_py() or 0) / PS_PER_S
 
     def summed(self) -> list[dict[str, Any]]:
         """What each told each in the whole run, most first of each signal: as the table, with `first_ps` and

@@ -4,8 +4,7 @@ Made by tools/make_settings.py from crates/proto/src/congestion; not to be edite
 """
 
 # ruff: noqa: E501
-
-from __future__ import annotations
+# No `from __future__ import annotations`: each annotation would be compiled when the module is loaded.
 
 from typing import Annotated, ClassVar, Literal
 

@@ -5,8 +5,7 @@ scenarios have, is in the classes made from these.
 """
 
 # ruff: noqa: E501, RUF100
-
-from __future__ import annotations
+# No `from __future__ import annotations`: each annotation would be compiled when the module is loaded.
 
 from typing import Annotated, Literal
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow.compute as pc
-
 from tailback import measures
 from tailback.files.json import number
 from tailback.measures import Since, total_goodput
+from tailback.recorded import compute as pc
 from tailback.recorded.parts import items
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP
@@ -76,5 +75,5 @@ def cpu(result: Recorded, since: Since) -> dict[str, Any] | None:
 
 def _ring_drops(result: Recorded) -> int:
     counters = result.counters
-    kept = counters.filter(pc.equal(counters.column("counter"), "rx_out_of_buffer"))
+    kept = pc.filter(counters, pc.equal(counters.column("counter"), "rx_out_of_buffer"))
     return int(pc.sum(kept.column("value")).as_py() or 0)
