@@ -2,7 +2,7 @@
 
 use tailback_proto::units::Time;
 
-use super::packet::{Kind, ON_WIRE};
+use super::packet::Kind;
 use super::port::LANES;
 use super::world::World;
 use crate::engine::Fifo;
@@ -43,7 +43,7 @@ pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
         errors.push((world.node_name(world.plan.switches[switch]), text));
     }
     let in_flight = world.lanes.iter().map(|lane| data(&lane.queue)).sum::<u64>()
-        + world.packets.iter().filter(|p| p.next == ON_WIRE && p.kind == Kind::Data).count() as u64;
+        + world.on_links().filter(|packet| packet.kind == Kind::Data).count() as u64;
     let packets = DataPackets {
         sent: world.over.packets_sent + world.send.iter().map(|qp| qp.packets_sent).sum::<u64>(),
         delivered: world.delivered,

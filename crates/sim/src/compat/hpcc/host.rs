@@ -6,8 +6,7 @@ use super::packet::{Kind, Packet, CNP, NONE};
 use super::plan::Flow;
 use super::qp::SendQp;
 use super::routing::{murmur3, NIC_SEED};
-use super::world::{Event, Fct, World, INDEX_LIMIT};
-use crate::gauge::Came;
+use super::world::{Event, Fct, World};
 
 /// First source port of a pair of hosts.
 const FIRST_SPORT: u16 = 10_000;
@@ -248,16 +247,9 @@ impl World {
         let packet = Packet {
             flow,
             seq: qp.snd_nxt,
-            next: NONE,
-            ingress: NONE,
             route: qp.data_route,
             wire: wire as u16,
-            payload: payload as u16,
-            kind: Kind::Data,
-            priority: qp.priority,
-            flags: 0,
-            paused_priority: 0,
-            came: Came::default(),
+            ..Packet::new(Kind::Data, qp.priority)
         };
         qp.snd_nxt += payload;
         qp.furthest = qp.furthest.max(qp.snd_nxt);
@@ -265,7 +257,6 @@ impl World {
         qp.last_wire = wire;
         let is_last = qp.bytes_left() == 0;
         let packet = self.packets.add(packet);
-        assert!((packet as usize) < INDEX_LIMIT, "more packets at once than the calendar can name");
         if let Some(acks) = &mut self.acks {
             acks.depart(packet, self.now / 1000);
         }
@@ -284,11 +275,10 @@ impl World {
     #[inline]
     pub fn on_ack(&mut self, packet: u32, sent: u64) {
         let Packet { flow, seq, kind, flags, .. } = self.packets[packet];
-        // Its place is not used again before the end of this function.
-        self.packets.remove(packet);
         let plan = &self.plan;
         let qp = &mut self.send[flow as usize];
         if qp.done {
+            self.packets.remove(packet);
             return;
         }
         let acknowledged =
@@ -313,6 +303,7 @@ impl World {
         if self.acks.is_some() {
             self.tell(flow, packet, seq, flags & CNP != 0);
         }
+        self.packets.remove(packet);
         self.restart_timeout(flow);
         let qp = &self.send[flow as usize];
         let (port, done) = (qp.port, qp.done);

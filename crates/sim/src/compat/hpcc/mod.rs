@@ -10,6 +10,7 @@
 
 mod acks;
 mod audit;
+mod calendar;
 pub mod cc;
 mod clock;
 pub mod flow_list;
@@ -53,7 +54,7 @@ use outputs::FctFile;
 use packet::Kind;
 use recording::recording;
 use series::readings;
-use world::{Event, World, INDEX_LIMIT};
+use world::{sent_event, Event, World, INDEX_LIMIT};
 
 /// A run under way.
 pub struct HpccSimulation {
@@ -171,14 +172,20 @@ impl HpccSimulation {
             if self.world.done {
                 break;
             }
-            let Some((time, code)) = self.world.events.pop() else {
+            let world = &mut self.world;
+            let Some((time, at)) = world.events.pop(&mut world.packets) else {
                 self.world.done = true;
                 break;
             };
             self.executed += 1;
-            self.world.look_ahead();
-            self.world.now = time.0;
-            self.dispatch(code);
+            world.look_ahead();
+            world.now = time;
+            // The most frequent ones first.
+            match world.packets[at].kind {
+                Kind::Sent => world.on_sent(at - sent_event(0)),
+                Kind::Event => self.on_event(at),
+                _ => world.on_arrival(at),
+            }
         }
         if let Some(file) = self.fct_file.as_mut().filter(|_| self.world.fct.len() >= BLOCK_ROWS) {
             file.put(&mut self.world.fct);
@@ -187,17 +194,12 @@ impl HpccSimulation {
     }
 
     #[inline]
-    fn dispatch(&mut self, code: u32) {
+    fn on_event(&mut self, at: u32) {
         let world = &mut self.world;
-        let (event, index) = Event::decode(code);
-        // The most frequent ones first: they are never idle.
+        let (event, index) = Event::of(&world.packets[at]);
+        world.packets.remove(at);
+        world.idle_events -= event.is_idle() as usize;
         match event {
-            Event::Sent => return world.on_sent(index),
-            Event::Arrival => return world.on_arrival(index),
-            _ => world.idle_events -= event.is_idle() as usize,
-        }
-        match event {
-            Event::Sent | Event::Arrival => {}
             Event::Wake => world.on_wake(index),
             Event::CutTimer => world.on_cut_timer(index),
             Event::IncreaseTimer => world.on_increase_timer(index),

@@ -2,7 +2,8 @@
 
 use tailback_proto::units::Time;
 
-use crate::engine::{Fifo, Place};
+use super::calendar::Place;
+use crate::engine::Fifo;
 use crate::gauge::{Came, LittlesLaw};
 
 /// Bytes of a port's buffer that are its own.

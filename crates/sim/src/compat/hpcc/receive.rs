@@ -10,7 +10,8 @@ impl World {
     /// A data packet has come in at its receiver.
     #[inline]
     pub fn on_data(&mut self, packet: u32) {
-        let Packet { flow, seq, payload, flags, .. } = self.packets[packet];
+        let Packet { flow, seq, wire, flags, .. } = self.packets[packet];
+        let payload = wire as u32 - self.data_overhead;
         let plan = &self.plan;
         let recv = &mut self.recv[flow as usize];
         let host = &mut self.host_counters[self.send[flow as usize].dst as usize];
@@ -18,7 +19,7 @@ impl World {
         host.marked += marked as u64;
         recv.marked += marked as u64;
         let kind = if seq == recv.expected {
-            recv.expected = recv.expected.wrapping_add(payload as u32);
+            recv.expected = recv.expected.wrapping_add(payload);
             recv.delivered += payload as u64;
             self.delivered += 1;
             host.goodput_rx += payload as u64;
@@ -63,9 +64,8 @@ impl World {
         ack.kind = kind;
         ack.seq = expected;
         ack.wire = self.ack_bytes as u16;
-        ack.payload = 0;
         ack.route = self.send[flow as usize].ack_route;
-        ack.flags = if flag { CNP } else { 0 };
+        ack.flag(if flag { CNP } else { 0 });
         let owner = self.ports[port as usize].owner as usize;
         self.nics[owner].acks.push(&mut self.packets, packet);
         self.transmit(port);

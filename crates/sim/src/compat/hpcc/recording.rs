@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tailback_proto::units::Time;
 
 use super::audit::audit;
-use super::packet::{Kind, ON_WIRE};
+use super::packet::{Kind, Packet, ON_WIRE};
 use super::plan::Flow as FlowPlan;
 use super::port::{Heard, LANES};
 use super::series::{HOST_COUNTS, LANE_COUNTS, SWITCH_LANE_COUNTS};
@@ -72,11 +72,21 @@ impl World {
 
     /// Notes what is on the links.
     fn note_on_wire(&mut self) {
-        for packet in self.packets.iter().filter(|packet| packet.next == ON_WIRE) {
-            let lane = packet.ingress as usize * LANES + packet.priority as usize;
-            let (packets, bytes) = self.on_wire.entry(lane).or_default();
+        let mut on_wire = std::mem::take(&mut self.on_wire);
+        for packet in self.on_links() {
+            let lane = packet.ingress as usize * LANES + packet.priority() as usize;
+            let (packets, bytes) = on_wire.entry(lane).or_default();
             (*packets, *bytes) = (*packets + 1, *bytes + packet.wire as u64);
         }
+        self.on_wire = on_wire;
+    }
+
+    /// Packets on links.
+    pub fn on_links(&self) -> impl Iterator<Item = &Packet> {
+        let late = self.packets.iter().filter(|packet| packet.next == ON_WIRE);
+        let to_come = self.events.pending(&self.packets).map(|at| &self.packets[at]);
+        let is_packet = |packet: &&Packet| !matches!(packet.kind, Kind::Sent | Kind::Event);
+        late.chain(to_come).filter(is_packet)
     }
 
     /// Rate and alpha of a flow's queue pair now; 0 before it starts and after it is done.

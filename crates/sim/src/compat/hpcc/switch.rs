@@ -16,7 +16,8 @@ impl World {
     #[inline]
     pub fn forward(&mut self, ingress: u32, packet: u32) {
         let arrived = &mut self.packets[packet];
-        let Packet { route, priority, wire, .. } = *arrived;
+        let Packet { route, wire, .. } = *arrived;
+        let priority = arrived.priority();
         arrived.route = route.wrapping_add(1);
         let came_by = &self.ports[ingress as usize];
         let (shift, headroom, owner) = (came_by.shift, came_by.headroom, came_by.owner as usize);
@@ -124,18 +125,11 @@ impl World {
         self.heard[port as usize * LANES + priority as usize].sent += 1;
         let size = self.plan.variant.pfc_bytes();
         let frame = self.packets.add(Packet {
-            flow: NONE,
-            seq: 0,
-            next: NONE,
-            ingress: NONE,
-            route: 0,
+            seq: priority as u32,
             wire: size as u16,
-            payload: 0,
-            kind: Kind::Pfc,
-            priority: 0,
             flags: if pause && self.plan.pause_time_us > 0 { PAUSE } else { 0 },
-            paused_priority: priority,
             came: comes(self.now),
+            ..Packet::new(Kind::Pfc, 0)
         });
         self.enqueue(port, frame, 0, size);
     }
@@ -204,7 +198,8 @@ impl World {
     /// Gives the packet's buffer back, marks, resumes: in this order, before it is sent.
     #[inline]
     fn on_dequeue(&mut self, port: u32, packet: u32) {
-        let Packet { ingress, priority, wire, .. } = self.packets[packet];
+        let leaves = &self.packets[packet];
+        let (&Packet { ingress, wire, .. }, priority) = (leaves, leaves.priority());
         let size = wire as u32;
         let from = ingress as usize * LANES + priority as usize;
         let to = port as usize * LANES + priority as usize;

@@ -4,7 +4,7 @@ use tailback_proto::units::Time;
 
 use super::packet::{Kind, Packet, NONE, ON_WIRE, PAUSE};
 use super::port::{Port, LANES};
-use super::world::{Event, PfcEvent, World, INDEX_BITS};
+use super::world::{sent_event, PfcEvent, World};
 
 impl World {
     /// Puts a packet on the wire. The end of the sending comes before the arrival in the order of scheduling; it is an
@@ -13,13 +13,13 @@ impl World {
     pub fn start(&mut self, port: u32, packet: u32) {
         let p = &mut self.ports[port as usize];
         let leaves = &mut self.packets[packet];
-        (leaves.next, leaves.ingress) = (ON_WIRE, p.peer);
-        let Packet { wire, kind, priority, .. } = *leaves;
+        leaves.ingress = p.peer;
+        let (Packet { wire, kind, .. }, priority) = (*leaves, leaves.priority());
         p.tx_bytes += wire as u64;
         let sent = self.now + self.times[p.times as usize + wire as usize];
         let arrived = sent + p.delay;
         p.busy = true;
-        p.free_at = self.events.reserve(Time(sent));
+        p.free_at = self.events.reserve(sent);
         p.awaited = if p.is_switch {
             p.waiting & (!p.paused | 1) != 0
         } else {
@@ -27,13 +27,17 @@ impl World {
             !nic.acks.is_empty() || !nic.qps.is_empty()
         };
         if p.awaited && sent <= self.stop {
-            self.events.push_at(p.free_at, (Event::Sent as u32) << INDEX_BITS | port);
+            self.events.push_at(&mut self.packets, p.free_at, sent_event(port));
         }
         self.transmissions[p.is_switch as usize][kind as usize] += 1;
         let lane = &mut self.lanes[port as usize * LANES + priority as usize];
         lane.tx_packets += 1;
         lane.tx_bytes += wire as u64;
-        self.schedule(arrived, Event::Arrival, packet);
+        if arrived <= self.stop {
+            self.events.push(&mut self.packets, arrived, packet);
+        } else {
+            self.packets[packet].next = ON_WIRE;
+        }
     }
 
     /// The port may send its next packet, if it is idle. If not, it looks again when it is.
@@ -45,7 +49,7 @@ impl World {
         }
         if p.busy && !self.events.is_past(p.free_at) {
             p.awaited = true;
-            self.events.push_at(p.free_at, (Event::Sent as u32) << INDEX_BITS | port);
+            self.events.push_at(&mut self.packets, p.free_at, sent_event(port));
             return;
         }
         p.busy = false;
@@ -87,7 +91,7 @@ impl World {
             (Kind::Pfc, _) => self.on_pfc(port, packet),
             (_, true) => self.forward(port, packet),
             (Kind::Data, false) => self.on_data(packet),
-            (_, false) => {
+            _ => {
                 let peer = &self.ports[peer as usize];
                 let took = self.times[peer.times as usize + wire as usize] + peer.delay;
                 self.on_ack(packet, self.now - took);
@@ -97,7 +101,8 @@ impl World {
 
     /// A packet is lost at a port.
     pub fn lose(&mut self, port: u32, packet: u32) {
-        let Packet { priority, wire, .. } = self.packets[packet];
+        let lost = &self.packets[packet];
+        let (&Packet { wire, .. }, priority) = (lost, lost.priority());
         let counters = &mut self.lane_counters[port as usize * LANES + priority as usize];
         counters.lost += 1;
         counters.lost_bytes += wire as u64;
@@ -112,7 +117,7 @@ impl World {
 
     /// A PFC frame acts when it is here in full; a packet under way is not stopped.
     fn on_pfc(&mut self, port: u32, packet: u32) {
-        let Packet { flags, paused_priority: priority, .. } = self.packets[packet];
+        let Packet { flags, seq: priority, .. } = self.packets[packet];
         self.packets.remove(packet);
         let pause = flags & PAUSE != 0;
         let p = &mut self.ports[port as usize];

@@ -1,19 +1,18 @@
 //! Everything that a run consists of.
 
-use tailback_proto::units::Time;
-
+use super::calendar::{Calendar, Place};
 use super::cc::{dcqcn, AckControl};
 use super::clock::{serialization, Rounding};
 use super::hash_order::HashOrder;
 use super::over::Over;
-use super::packet::{Packet, NONE};
+use super::packet::{Kind, Packet, NONE};
 use super::plan::{Cc, Flow, HpccPlan, Link};
 use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES, RESERVE_BYTES};
 use super::qp::{RecvQp, SendQp};
 use super::queue_monitor::QueueLengths;
 use super::random::{streams_before_start, FirstNumbers, Stream};
 use super::routing::{Pair, Routes};
-use crate::engine::{prefetch, Arena, EventQueue, NumberMap, Place};
+use crate::engine::{prefetch, Arena, NumberMap};
 use crate::fabric::pause::PauseLogs;
 use crate::work::Work;
 
@@ -24,10 +23,6 @@ const ERROR_STREAM: u64 = 50;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Event {
-    /// A port has sent its packet.
-    Sent,
-    /// A packet has come in at the end of its link.
-    Arrival,
     /// A host's port may have something to send.
     Wake,
     /// DCQCN looks for a cut.
@@ -56,10 +51,8 @@ pub(super) enum Event {
     Stop,
 }
 
-/// By number; the last twice, so that any four bits are one.
+/// By number; the last several times, so that any four bits are one.
 const EVENTS: [Event; 16] = [
-    Event::Sent,
-    Event::Arrival,
     Event::Wake,
     Event::CutTimer,
     Event::IncreaseTimer,
@@ -74,10 +67,17 @@ const EVENTS: [Event; 16] = [
     Event::WorkSent,
     Event::Stop,
     Event::Stop,
+    Event::Stop,
+    Event::Stop,
 ];
-pub(super) const INDEX_BITS: u32 = 28;
-/// Ports, packets and flows must stay below this.
-pub(super) const INDEX_LIMIT: usize = 1 << INDEX_BITS;
+/// Flows must stay below this.
+pub(super) const INDEX_LIMIT: usize = 1 << 28;
+
+/// The place among the packets of a port's event: it has sent its packet. Before them stands the packet that is none.
+#[inline]
+pub(super) fn sent_event(port: u32) -> u32 {
+    port + 1
+}
 
 impl Event {
     /// Whether nothing is ever sent because of it: timers of controllers, samples, the end.
@@ -87,9 +87,10 @@ impl Event {
         matches!(self, CutTimer | IncreaseTimer | Sample | QueueSample | Stop)
     }
 
+    /// What an event of the calendar is, and what it is about.
     #[inline]
-    pub fn decode(code: u32) -> (Event, u32) {
-        (EVENTS[(code >> INDEX_BITS) as usize], code & ((1 << INDEX_BITS) - 1))
+    pub fn of(event: &Packet) -> (Event, u32) {
+        (EVENTS[event.route as usize % EVENTS.len()], event.flow)
     }
 }
 
@@ -119,16 +120,17 @@ pub struct PfcEvent {
     pub pause: bool,
 }
 
-/// Every packet on a link has an event, so that as many happen at once as in a fabric of that many times the ports. It sets
-/// the speed alone.
-const EVENTS_ABOUT_A_PORT: usize = 8;
+/// Fabrics with fewer ports fit the second-level cache.
+const MANY_PORTS: usize = 512;
 
 pub(super) struct World {
     pub plan: HpccPlan,
     pub now: u64,
     pub stop: u64,
-    pub events: EventQueue,
+    pub events: Calendar,
     pub packets: Arena<Packet>,
+    /// The fabric is so large that memory is asked for before it is needed.
+    looks_ahead: bool,
     pub ports: Vec<Port>,
     /// By node: its port of the first link.
     first_ports: Vec<u32>,
@@ -223,8 +225,9 @@ impl World {
         let mut world = World {
             now: 0,
             stop: plan.stop_ns * 1000,
-            events: EventQueue::for_ports(plan.links.len() * 2 * EVENTS_ABOUT_A_PORT),
+            events: Calendar::default(),
             packets: Arena::default(),
+            looks_ahead: plan.links.len() * 2 >= MANY_PORTS,
             ports: Vec::with_capacity(plan.links.len() * 2),
             first_ports: vec![NONE; plan.nodes as usize],
             lanes: vec![Lane::default(); plan.links.len() * 2 * LANES],
@@ -343,6 +346,11 @@ impl World {
                 });
             }
         }
+        world.packets.add(Packet::new(Kind::Event, 0));
+        for port in 0..world.ports.len() {
+            let at = world.packets.add(Packet::new(Kind::Sent, 0));
+            debug_assert_eq!(at, sent_event(port as u32));
+        }
         world.size_buffers();
         world
     }
@@ -384,7 +392,9 @@ impl World {
     pub fn schedule(&mut self, at: u64, event: Event, index: u32) {
         if at <= self.stop {
             self.idle_events += event.is_idle() as usize;
-            self.events.push(Time(at), (event as u32) << INDEX_BITS | index);
+            let event = Packet { route: event as u32, flow: index, ..Packet::new(Kind::Event, 0) };
+            let event = self.packets.add(event);
+            self.events.push(&mut self.packets, at, event);
         }
     }
 
@@ -406,16 +416,14 @@ impl World {
         self.times[self.ports[port as usize].times as usize + bytes as usize]
     }
 
-    /// Asks for the memory that the next events will need. Their own packets and ports first, then what these name.
+    /// Asks for the memory that the next events will need: the second one's packet, and the next one's port.
     #[inline]
     pub fn look_ahead(&self) {
-        match self.events.upcoming(3).map(Event::decode) {
-            Some((Event::Arrival, packet)) => self.packets.prefetch(Some(packet)),
-            Some((Event::Sent, port)) => prefetch(&self.ports, port as usize),
-            _ => {}
+        if !self.looks_ahead {
+            return;
         }
-        if let Some((Event::Arrival, packet)) = self.events.upcoming(1).map(Event::decode) {
-            prefetch(&self.ports, self.packets[packet].ingress as usize);
-        }
+        let [next, second] = self.events.upcoming(&self.packets);
+        self.packets.prefetch(Some(second));
+        prefetch(&self.ports, self.packets[next].ingress as usize);
     }
 }
