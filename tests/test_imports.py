@@ -47,7 +47,17 @@ def test_a_run_loads_what_it_needs(tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(TINY)
     modules = loaded(tmp_path, "run", "tiny.yaml", "--quiet", "--no-report", "--out", "out")
     assert of(modules, "tailback._engine", "tailback.summary", "pyarrow.parquet")
-    elsewhere = ("explain", "findings", "report", "comparison", "executors", "sweeps", "fitting", "tuning")
+    elsewhere = (
+        "drawing",
+        "explain",
+        "findings",
+        "report",
+        "comparison",
+        "executors",
+        "sweeps",
+        "fitting",
+        "tuning",
+    )
     others = (
         "astra",
         "simai",

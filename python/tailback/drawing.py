@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from tailback import text
 from tailback.scenario.network import Network, Wire
@@ -260,25 +258,3 @@ def title_of(name: str, kind: str, network: Network) -> str:
         text.plural(len(network.wires), "link"),
     )
     return f"{name}: {', '.join(counts)}"
-
-
-def of_plan(plan: Mapping[str, Any]) -> Network:
-    """The network of a plan, that of the HPCC profile included: there a node is a number."""
-    if "nodes" in plan:
-        switches = set(plan["switches"])
-        names = [f"{'s' if node in switches else 'h'}{node}" for node in range(plan["nodes"])]
-        return Network(
-            [name for name in names if name[0] == "h"],
-            [name for name in names if name[0] == "s"],
-            [Wire(names[a], names[b], rate, delay * 1000, loss) for a, b, rate, delay, loss in plan["links"]],
-        )
-    wires = [
-        Wire(link["a"], link["b"], link["rate"], link["delay"], link.get("loss", 0.0))
-        for link in plan["links"]
-    ]
-    return Network(
-        [host["name"] for host in plan["hosts"]],
-        [one["name"] for one in plan["switches"]],
-        wires,
-        bridges=[one["name"] for one in plan.get("bridges", [])],
-    )

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
-from tailback import signals
+from tailback import signals, start_up
 from tailback.capture import FILE, Capture
 from tailback.controller import Checked, Factory, failure
 from tailback.files.out_folder import Occupied, OutFolder, claim
@@ -194,8 +194,10 @@ def carry_out(
         if capture is not None:
             _begin_capture(simulation, capture, folder)
         cores = _use(simulation, threads)
+        start_up.loading()
         import tailback.results  # noqa: F401  # NumPy and Arrow load here, not in the time of the run
 
+        start_up.loaded()
         # Other runs may have other threads of this process, where each has one.
         cpu_time = time.thread_time if cores == 1 else time.process_time
         wall, cpu, interrupted = time.perf_counter(), cpu_time(), False

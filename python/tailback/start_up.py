@@ -81,6 +81,12 @@ def _open_what_is_closed() -> None:
                 setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
+def loading() -> None:
+    """Until it is `loaded`, no garbage is looked for."""
+    if _is_command():
+        gc.disable()
+
+
 def loaded() -> None:
     """What is loaded stays: from here on garbage is looked for, and not among that."""
     if _is_command():
@@ -90,7 +96,7 @@ def loaded() -> None:
 
 if _is_command():
     # To look for garbage among what is loaded, and at the end among all, takes a fifth of a short command.
-    gc.disable()
+    loading()
     atexit.register(gc.freeze)
     for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(_number) is not signal.SIG_IGN:

@@ -11,12 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from tailback import drawing
 from tailback.files import Copied, read_file
 from tailback.files.json import in_lines, read_json
 from tailback.limits import GRAPH_BYTES, RESOLVED_BYTES
 from tailback.scenario.document import from_yaml
-from tailback.scenario.network import Network
+from tailback.scenario.network import Network, Wire
 from tailback.scenario.show import INPUTS
 from tailback.scenario.tcp import ETHERNET_BYTES, HEADERS_BYTES
 
@@ -142,7 +141,7 @@ class ScenarioSetup:
     @property
     def network(self) -> Network:
         """That of the plan."""
-        return drawing.of_plan(self.plan)
+        return _of_plan(self.plan)
 
     @property
     def writer_qps(self) -> int:
@@ -224,3 +223,25 @@ def link_changes(plan: Mapping[str, Any]) -> list[tuple[int, int, bool]]:
     found = [(one["at"], one["link"], False) for one in plan.get("failures", [])]
     repaired = [one for one in plan.get("failures", []) if one["repair"] is not None]
     return sorted(found + [(one["repair"], one["link"], True) for one in repaired])
+
+
+def _of_plan(plan: Mapping[str, Any]) -> Network:
+    """The network of a plan, that of the HPCC profile included: there a node is a number."""
+    if "nodes" in plan:
+        switches = set(plan["switches"])
+        names = [f"{'s' if node in switches else 'h'}{node}" for node in range(plan["nodes"])]
+        return Network(
+            [name for name in names if name[0] == "h"],
+            [name for name in names if name[0] == "s"],
+            [Wire(names[a], names[b], rate, delay * 1000, loss) for a, b, rate, delay, loss in plan["links"]],
+        )
+    wires = [
+        Wire(link["a"], link["b"], link["rate"], link["delay"], link.get("loss", 0.0))
+        for link in plan["links"]
+    ]
+    return Network(
+        [host["name"] for host in plan["hosts"]],
+        [one["name"] for one in plan["switches"]],
+        wires,
+        bridges=[one["name"] for one in plan.get("bridges", [])],
+    )
