@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 TINY = """name: tiny
-run: {duration: 10us}
+run: {duration: 25ms}
 topology: {kind: star, hosts: 2}
 traffic:
   - {kind: write, from: h0, to: h1}
@@ -34,9 +34,14 @@ def of(modules: set[str], *packages: str) -> set[str]:
     return {one for one in modules if any(one == name or one.startswith(f"{name}.") for name in packages)}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"]])
 def test_help_loads_no_tables(tmp_path: Path, arguments: list[str]) -> None:
     assert not of(loaded(tmp_path, *arguments), "numpy", "pyarrow", "jinja2", "tailback._engine")
+
+
+def test_the_version_is_that_of_the_engine(tmp_path: Path) -> None:
+    unused = ("numpy", "pyarrow", "jinja2", "pydantic", "importlib.metadata")
+    assert not of(loaded(tmp_path, "--version"), *unused)
 
 
 def test_the_list_of_scenarios_loads_none(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from typing import Any, final
 
 from tailback.controller import Checked
 
+__version__: str
+
 def controllers() -> str:
     """All controllers as JSON: those that a queue pair may run, then those that act beside one."""
 

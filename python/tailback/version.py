@@ -1,17 +1,14 @@
-"""The version of the installed package, and which build of it."""
+"""The version of the package, which is that of its engine, and which build of it."""
 
 from __future__ import annotations
 
 import hashlib
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
-try:
-    __version__ = metadata.version("tailback")
-except metadata.PackageNotFoundError:
-    __version__ = "unknown"
-    """Run from a source tree."""
+from tailback._engine import __version__
+
+__all__ = ["__version__", "build"]
 
 
 @cache

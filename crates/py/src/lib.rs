@@ -311,6 +311,7 @@ fn recorded() -> PyResult<String> {
 
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(controllers::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(controllers::check_controller, module)?)?;
     module.add("ControllerError", module.py().get_type::<controllers::ControllerError>())?;
