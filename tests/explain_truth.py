@@ -16,6 +16,7 @@ import pyarrow as pa
 from tailback._engine import Simulation
 from tailback.explain import doubled, explain, trials
 from tailback.explain.doubled import Doubling, Key, Plan
+from tailback.explain.triable import why_not
 from tailback.plan import plan_json
 from tailback.recorded.bins import Bins
 from tailback.results import Result
@@ -101,7 +102,7 @@ def answer(scenario: Any, plan: Plan, tried: bool = False) -> Key:
     result = Result.from_recording(scenario, {**plan, "name": "hidden"}, record(plan), 1.0, 1.0, False)
     result.meta["name"] = "hidden"
     verdict = explain(result)
-    if tried and trials.why_not(result) is None:
+    if tried and why_not(result) is None:
         verdict = trials.tried(result, verdict)
     if verdict.key != NONE and verdict.candidates and verdict.candidates[0].group:
         # Stages are doubled one by one here: of a group the strongest counts.

@@ -11,6 +11,7 @@ import tailback
 from explain_work import Work, groups
 from tailback.cli import main
 from tailback.explain import as_data, as_text, explain, page, trials
+from tailback.explain.triable import why_not
 from tailback.explain.verdict import Verdict
 from tailback.results import Result
 
@@ -39,7 +40,7 @@ CROSSED: dict[str, Any] = {
 
 def tried(scenario: dict[str, Any] | str, *sets: str) -> tuple[Result, Verdict]:
     result = tailback.run(scenario, sets=list(sets))
-    assert trials.why_not(result) is None
+    assert why_not(result) is None
     return result, trials.tried(result, explain(result))
 
 

@@ -13,6 +13,7 @@ from tailback import explain as explaining
 from tailback.cli.command import command_app
 from tailback.cli.common import PIPED_WIDTH, bad_input
 from tailback.cli.progress import of_runs, progress_bar
+from tailback.explain.triable import why_not
 from tailback.run_folder import read_run, reading
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _verdict(result: Recorded, tries: bool | None) -> explaining.Verdict:
     """The answer. Where trials would take long, says what they would cost."""
     from tailback.explain import trials  # the engine takes a while to load
 
-    if tries is None and trials.why_not(result) is None and not trials.is_short(result):
+    if tries is None and why_not(result) is None and not trials.is_short(result):
         seconds = trials.TRIALS * result.cpu_s
         typer.echo(
             f"tailback: estimated from counters; --try runs it about {trials.TRIALS} times more, "

@@ -23,7 +23,6 @@ from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP, TRIMMED, link_changes
 from tailback.recorded.signals import CE_MARK, DROP, PFC_PAUSE
-from tailback.simai.setup import SimaiSetup
 
 GAP_BYTES = 20
 """Preamble, start-of-frame delimiter and gap of a frame (IEEE 802.3): on the wire and in no counter."""
@@ -261,8 +260,8 @@ class Observed(Ways):
         """Share of the run for which messages waited before they began that ranks waited for one behind the
         other; 0 but for SimAI's inputs.
         """
-        setup = self._result.setup
-        waited_us = setup.simai.waited_us if isinstance(setup, SimaiSetup) else 0
+        simai: Any = getattr(self._result.setup, "simai", None)  # its class takes a while to load
+        waited_us = 0 if simai is None else simai.waited_us
         return waited_us / 1e6 / self.bins.end_s if self.bins.end_s else 0.0
 
     @cached_property

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tailback.measures.registry import NAN, measure
 from tailback.recorded import compute as pc
-from tailback.recorded.bins import PS_PER_S
+from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.remember import remembered
 from tailback.recorded.run import Recorded
 
@@ -102,9 +102,15 @@ def convergence_time(result: Recorded, window_s: float = STEADY_WINDOW_S, tolera
     means = result.bins.windows(result.bins.total("goodput_rx_bps"), window_s, begin, end)
     if len(means) < 2:
         return NAN
-    level = float(np.median(means[len(means) // 2 :]))
+    level = _median(means[len(means) // 2 :])
     outside = np.flatnonzero(np.abs(means - level) > tolerance * level)
     first_inside = int(outside[-1]) + 1 if len(outside) else 0
     if first_inside >= len(means):
         return NAN
     return begin + first_inside * max(window_s, result.bins.bin_s)
+
+
+def _median(values: Array) -> float:
+    """As `np.median`, which loads masked arrays to ask whether these are some."""
+    ordered, half = np.sort(values), len(values) // 2
+    return float(ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2)

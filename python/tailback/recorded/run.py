@@ -270,6 +270,10 @@ class _SetupInMemory(ScenarioSetup):
         )
 
     @property
+    def about(self) -> str:
+        return self._checked.about
+
+    @property
     def _plan_of_files(self) -> dict[str, Any]:
         """With the files of graphs in their place."""
         names = input_names(self._checked)

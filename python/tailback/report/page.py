@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tailback import drawing, explain, text
+from tailback.explain.triable import why_not
 from tailback.findings import findings
 from tailback.recorded.run import Recorded
 from tailback.report import tables, veth
@@ -65,14 +66,12 @@ def render(result: Recorded) -> str:
         ("scenario", result.setup.shown.heading),
     ]
     template = environment().get_template("report.html.j2")
-    from tailback.explain import trials  # it loads the engine
-
     return template.render(
         result=result,
         about=result.setup.about,
         line=_line(result),
         answer=explain.page_of(result),
-        can_be_tried=trials.why_not(result) is None,
+        can_be_tried=why_not(result) is None,
         findings=findings(result),
         key=scale_key(chosen),
         signals=signals_key(),
