@@ -14,12 +14,13 @@ use crate::units::Time;
 
 /// A queue pair's rate. Requests and READ responses share it.
 #[derive(Debug)]
+#[repr(C)] // in the order in which a packet needs it
 pub struct Pacer {
-    /// Its controller.
-    pub flow: Flow,
     next_at: Time,
     /// The rate that it waits by, bit/s.
     waits_by: f64,
+    /// Its controller.
+    pub flow: Flow,
     /// Boxed: most queue pairs are paced packet by packet.
     burst: Option<Box<Burst>>,
 }

@@ -31,16 +31,17 @@ pub struct Common<'a> {
 
 /// The sending half of a queue pair.
 #[derive(Debug)]
+#[repr(C)] // in the order in which a packet needs it
 pub struct SendingHalf {
-    /// Its packets by number.
-    pub requester: Requester,
-    /// Its controller, and when the rate lets its next packet leave.
-    pub pacer: Pacer,
     /// What its controller uses.
     pub uses: Uses,
     held_until: Time,
+    /// Its controller, and when the rate lets its next packet leave.
+    pub pacer: Pacer,
     /// What the controller knows to be acknowledged, bytes.
     told_bytes: u64,
+    /// Its packets by number.
+    pub requester: Requester,
 }
 
 /// A packet that is being sent.
@@ -277,14 +278,15 @@ impl SendingHalf {
     }
 
     /// A CNP has come. Whether its controller hears of it.
+    #[inline]
     pub fn on_cnp(&mut self, congestion: &Congestion, now: Time, counters: &mut Counters) -> bool {
-        if self.uses.cnps {
-            counters.rp_cnp_handled += 1;
-            self.pacer.flow.on_cnp(congestion, now);
-        } else {
+        if !self.uses.cnps {
             counters.rp_cnp_ignored += 1;
+            return false;
         }
-        self.uses.cnps
+        counters.rp_cnp_handled += 1;
+        self.pacer.flow.on_cnp(congestion, now);
+        true
     }
 
     /// An answer has come whose packet's time is known: what it acknowledges was taken, and the messages are still there.

@@ -39,7 +39,8 @@ impl Nics {
     pub fn tell_arrivals(&mut self, qp: u32, lasts: bool) {
         let writer = &mut self.writers[self.send_qps[qp as usize].writer as usize];
         writer.post_one_by_one(lasts);
-        self.recv_qps[qp as usize].message_end = writer.writes.packets_per_message;
+        let r = &mut self.recv_qps[qp as usize];
+        (r.is_awaited, r.message_end) = (true, writer.writes.packets_per_message);
     }
 
     /// A message whose arrival is told is posted.

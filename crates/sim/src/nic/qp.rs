@@ -37,41 +37,43 @@ impl QpState {
     }
 }
 
-/// The sending half of a queue pair.
+/// The sending half of a queue pair. A NIC may have thousands, and comes to one after the other: what a packet needs is three
+/// cache lines, and one more where DCQCN cuts the rate.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct SendQp {
     /// Its own among all of the run; `GONE`: none is in this slot.
     pub number: u32,
-    /// Its packets, its controller, and when its next packet may leave.
-    pub half: SendingHalf,
+    /// Writer that it belongs to.
+    pub writer: u32,
+    pub src: u16,
+    pub dst: u16,
+    /// What its packets carry for its congestion control beyond their headers, bytes.
+    pub telemetry_bytes: u16,
     /// Number of its congestion control.
     pub congestion: u8,
-    /// What its packets carry for that beyond their headers, bytes.
-    pub telemetry_bytes: u16,
-    /// When the pending event of its controller's own timer is due; `NEVER`: none.
-    pub controller_event_at: Time,
-    /// Where it probes its receiver. Boxed: most do not.
-    pub prober: Option<Box<Prober>>,
-    /// Whether it is in the NIC's ready ring, or has an event that will put it there.
-    pub scheduled: bool,
-    pub state: QpState,
     /// Class at the sender.
     pub class: u8,
     pub code_point: u8,
-    pub src: u16,
-    pub dst: u16,
-    /// Writer that it belongs to.
-    pub writer: u32,
+    pub state: QpState,
+    /// Whether it is in the NIC's ready ring, or has an event that will put it there.
+    pub scheduled: bool,
+    pub packets_sent: u64,
+    pub rp_cnp_handled: u64,
+    /// Its packets, its controller, and when its next packet may leave.
+    pub half: SendingHalf,
     /// When its pending timer event is due; `NEVER`: none.
     pub timer_event_at: Time,
     pub messages_posted: u64,
+    /// Where it probes its receiver. Boxed: most do not.
+    pub prober: Option<Box<Prober>>,
+    /// When the pending event of its controller's own timer is due; `NEVER`: none.
+    pub controller_event_at: Time,
     pub start: Time,
     pub end: Time,
-    pub packets_sent: u64,
     pub packets_retransmitted: u64,
     pub packet_seq_err: u64,
     pub local_ack_timeout_err: u64,
-    pub rp_cnp_handled: u64,
     /// Boxed: most never are.
     pub at_min_rate: Option<Box<AtMinRate>>,
 }
@@ -180,33 +182,36 @@ impl SendQp {
     }
 }
 
-/// The receiving half of a queue pair.
+/// The receiving half of a queue pair. What a packet needs comes first, and is a cache line.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 pub(crate) struct RecvQp {
     pub half: ReceivingHalf,
-    /// Whether its sender lives on CNPs.
-    pub sends_cnps: bool,
-    /// Number of its notification point, which others may share.
-    pub notification_point: u32,
-    /// What the NIC sends of its own accord, where that has an interval of its own.
-    pub own_cnps: NotificationPoint,
-    /// Whether answers bring back what packets brought.
-    pub echoes: bool,
-    /// What answers carry of that, bytes.
-    pub telemetry_bytes: u16,
-    /// Number of its sender's congestion control.
-    pub congestion: u8,
-    /// Host that sends.
-    pub src: u16,
-    /// Probes that it let through, modulo 256.
-    pub probes: u8,
-    /// Packets until the end of the next message that something waits for; 0: there is none.
-    pub message_end: u64,
-    /// The queue pair that answers each message, in a latency test.
-    pub answered_by: Option<QpNumber>,
     pub bytes_delivered: u64,
     pub np_ecn_marked_roce_packets: u64,
     pub np_cnp_sent: u64,
+    /// Number of its notification point, which others may share.
+    pub notification_point: u32,
+    /// Host that sends.
+    pub src: u16,
+    /// What answers carry of what packets brought, bytes.
+    pub telemetry_bytes: u16,
+    /// Number of its sender's congestion control.
+    pub congestion: u8,
+    /// Whether its sender lives on CNPs.
+    pub sends_cnps: bool,
+    /// Whether answers bring back what packets brought.
+    pub echoes: bool,
+    /// Something waits for its messages: see `message_end`.
+    pub is_awaited: bool,
+    /// Packets until the end of the next message that something waits for.
+    pub message_end: u64,
+    /// The queue pair that answers each message, in a latency test.
+    pub answered_by: Option<QpNumber>,
+    /// Probes that it let through, modulo 256.
+    pub probes: u8,
+    /// What the NIC sends of its own accord, where that has an interval of its own.
+    pub own_cnps: NotificationPoint,
     pub out_of_sequence: u64,
     pub duplicate_request: u64,
 }

@@ -106,7 +106,7 @@ impl Nics {
                 ack.then_some(Kind::Ack)
             }
         };
-        let has_waiter = is_new && r.message_end != 0;
+        let has_waiter = is_new && r.is_awaited;
         if cnp {
             self.send_cnp(fabric, ethernet, host, packet);
         }
@@ -125,8 +125,8 @@ impl Nics {
             };
             let frame_bytes = ACK_FRAME_BYTES + telemetry_bytes;
             let class_and_point = (packet.class, packet.code_point);
-            let answer = reply(fabric, src, packet.qp, kind, class_and_point, Detail::psn(psn), frame_bytes);
-            fabric.packets[answer].amount = Amount::ahead(ahead);
+            let answer = reply(src, packet.qp, kind, class_and_point, Detail::psn(psn), frame_bytes);
+            let answer = fabric.packets.add(Packet { amount: Amount::ahead(ahead), ..answer });
             if echoes {
                 fabric.packets[answer].flags = if marked { CE_ECHO } else { 0 };
                 fabric.telemetry.echo(index, answer, fabric.run.now - packet.arrival);
@@ -143,7 +143,7 @@ impl Nics {
             }
         }
         // What fills a gap may complete several.
-        let is_complete = |r: &RecvQp| r.message_end != 0 && r.half.responder.received() >= r.message_end;
+        let is_complete = |r: &RecvQp| r.half.responder.received() >= r.message_end;
         while has_waiter && is_complete(&self.recv_qps[qp as usize]) {
             self.message_arrived(fabric, qp);
         }
@@ -190,9 +190,9 @@ impl Nics {
         };
         let frame_bytes = ACK_FRAME_BYTES + r.telemetry_bytes as u32;
         let (src, echoes, class_and_point) = (r.src, r.echoes, (packet.class, packet.code_point));
-        let answer = reply(fabric, src, packet.qp, kind, class_and_point, Detail::psn(psn), frame_bytes);
-        fabric.packets[answer].amount = Amount::ahead(ahead);
-        fabric.packets[answer].flags = trimmed | if echoes && marked { CE_ECHO } else { 0 };
+        let answer = reply(src, packet.qp, kind, class_and_point, Detail::psn(psn), frame_bytes);
+        let flags = trimmed | if echoes && marked { CE_ECHO } else { 0 };
+        let answer = fabric.packets.add(Packet { amount: Amount::ahead(ahead), flags, ..answer });
         if echoes {
             fabric.telemetry.echo(index, answer, fabric.run.now - packet.arrival);
         }
@@ -228,19 +228,14 @@ impl Nics {
         let model = &self.models[nic.model as usize];
         let code_point = model.cnp_code_point.unwrap_or(packet.code_point);
         let class_and_point = (model.class_of[code_point as usize], code_point);
-        let notification = reply(
-            fabric,
-            src,
-            packet.qp,
-            Kind::Cnp,
-            class_and_point,
-            Detail::made(fabric.run.in_whole_ns()),
-            CNP_FRAME_BYTES,
-        );
-        self.queue_reply(fabric, ethernet, host, notification);
+        let made = Detail::made(fabric.run.in_whole_ns());
+        let notification = reply(src, packet.qp, Kind::Cnp, class_and_point, made, CNP_FRAME_BYTES);
+        let index = fabric.packets.add(notification);
+        self.answer(fabric, ethernet, host, index);
     }
 
     /// Queues a packet that the receive side made.
+    #[inline(never)] // answers other than CNPs are few
     pub(super) fn queue_reply(
         &mut self,
         fabric: &mut Fabric,
@@ -248,6 +243,11 @@ impl Nics {
         host: usize,
         index: u32,
     ) {
+        self.answer(fabric, ethernet, host, index);
+    }
+
+    #[inline(always)] // what makes a CNP has it in hand
+    fn answer(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, host: usize, index: u32) {
         let nic = &self.nics[host];
         let port = nic.port as usize;
         if nic.arbiter.ready_classes() == 0 && fabric.pass(port, index) {
@@ -345,7 +345,9 @@ impl Nics {
         if s.half.on_cnp(congestion, fabric.run.now, &mut nic.counters.rdma) {
             s.rp_cnp_handled += 1;
             nic.counters.cnp_delay_ns += packet.age_ns(fabric.run.in_whole_ns());
-            self.arm_controller_timer(fabric, qp);
+            if s.half.uses.timer {
+                self.arm_controller_timer(fabric, qp);
+            }
         }
     }
 
@@ -392,17 +394,17 @@ fn delay_nak(fabric: &mut Fabric, qp: u32, nak: u32, delay: Time) {
     fabric.run.schedule_at(place, Event::DelayedNak(nak).encode());
 }
 
-/// Makes a packet that answers another.
+/// A packet that answers another.
+#[inline]
 fn reply(
-    fabric: &mut Fabric,
     dst: u16,
     qp: u32,
     kind: Kind,
     (class, code_point): (u8, u8),
     detail: Detail,
     frame_bytes: u32,
-) -> u32 {
-    fabric.packets.add(Packet {
+) -> Packet {
+    Packet {
         arrival: Time::ZERO,
         qp,
         detail,
@@ -415,5 +417,5 @@ fn reply(
         class,
         flags: 0,
         code_point,
-    })
+    }
 }

@@ -96,26 +96,27 @@ impl RecvQp {
     fn walk(&mut self, una: u64, by: &mut impl Walk) {
         let RecvQp {
             half,
-            sends_cnps: _,
-            notification_point: _,
-            own_cnps,
-            echoes: _,
-            telemetry_bytes: _,
-            congestion: _,
-            src: _,
-            probes,
-            message_end,
-            answered_by,
             bytes_delivered,
             np_ecn_marked_roce_packets,
             np_cnp_sent,
+            notification_point: _,
+            src: _,
+            telemetry_bytes: _,
+            congestion: _,
+            sends_cnps: _,
+            echoes: _,
+            is_awaited,
+            message_end: _,
+            answered_by,
+            probes,
+            own_cnps,
             out_of_sequence,
             duplicate_request,
         } = self;
         half.walk(by, una);
         own_cnps.walk(by);
         by.state(*probes as u64);
-        if *message_end != 0 || answered_by.is_some() {
+        if *is_awaited || answered_by.is_some() {
             by.unlike();
         }
         by.states([*np_cnp_sent, *out_of_sequence, *duplicate_request]);

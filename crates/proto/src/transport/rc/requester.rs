@@ -32,8 +32,9 @@ pub enum Timeout {
     Failed,
 }
 
-/// The sending side of a connection.
+/// The sending side of a connection. What each packet needs comes first, and is a cache line.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Requester {
     /// First packet not acknowledged.
     una: u64,
@@ -43,23 +44,23 @@ pub struct Requester {
     sent: u64,
     /// One past the last packet posted.
     posted: u64,
-    /// One past the last packet that asked for an ACK.
-    asked: u64,
     /// One past the last packet that slow restart, or the window of selective repeat, permits. `u64::MAX`:
     /// there is no limit.
     window_end: u64,
     /// State of selective repeat, if the connection uses it. Boxed: most do not.
     board: Option<Box<Scoreboard>>,
-    /// When the timer is due. `NEVER`: it does not run.
-    deadline: Time,
-    /// When the timer was first armed since the last progress. `NEVER`: it was not.
-    waiting_since: Time,
     since_ack_request: u32,
     /// Timeouts in a row.
     timeouts: u32,
     /// RNR NAKs in a row.
     rnr_naks: u8,
     failed: bool,
+    /// One past the last packet that asked for an ACK.
+    asked: u64,
+    /// When the timer is due. `NEVER`: it does not run.
+    deadline: Time,
+    /// When the timer was first armed since the last progress. `NEVER`: it was not.
+    waiting_since: Time,
 }
 
 impl Default for Requester {
