@@ -30,6 +30,8 @@ pub(crate) struct Bins {
     /// Of the bin that is open.
     start: Time,
     count: usize,
+    /// Of these, the last ones, in which nothing happened: their values are 0, and not in `values`.
+    still: usize,
     most: usize,
     merge_by_two: bool,
 }
@@ -52,8 +54,27 @@ impl Bins {
         now.saturating_sub(self.start)
     }
 
+    /// Closes the bin that ends now, in which nothing happened. So it will be until the end.
+    pub fn close_still(&mut self, now: Time) {
+        self.count += 1;
+        self.still += 1;
+        self.start = now;
+    }
+
+    /// Gives bins in which nothing happened their values, up to this one.
+    fn fill(&mut self, bin: usize) {
+        let filled = self.count - self.still;
+        if bin > filled {
+            let values = filled * self.kinds.len()..bin * self.kinds.len();
+            self.values.truncate(values.start);
+            self.values.resize(values.end, 0.0);
+            self.still = self.count.saturating_sub(bin);
+        }
+    }
+
     /// Closes the bin that ends now: its values, by column, each to be filled in.
     pub fn close(&mut self, now: Time) -> &mut [f64] {
+        self.fill(self.count);
         let values = self.count * self.kinds.len()..(self.count + 1) * self.kinds.len();
         if self.values.len() < values.end {
             self.values.resize(values.end, 0.0);
@@ -106,14 +127,14 @@ impl Bins {
             true => self.merge::<2>(),
         };
         self.merge_by_two = !self.merge_by_two;
-        self.count /= factor;
         self.length = Time(self.length.0 * factor as u64);
         Some(factor)
     }
 
     fn merge<const FACTOR: usize>(&mut self) -> usize {
         let columns = self.kinds.len();
-        let bins = self.count / FACTOR;
+        let bins = (self.count - self.still).div_ceil(FACTOR);
+        self.fill(bins * FACTOR);
         // In place: the first bin that is merged is the first of those that become it.
         let values = Cell::from_mut(&mut self.values[..]).as_slice_of_cells();
         let of_bin = |bin: usize| &values[bin * columns..][..columns];
@@ -124,13 +145,15 @@ impl Bins {
                 merged[column].set(kind.merged(parts.map(|part| part[column].get())));
             }
         }
+        self.count /= FACTOR;
+        self.still = self.count - bins;
         FACTOR
     }
 
     /// The same bins of other columns, whose values are not those that there are.
     pub fn of(&self, kinds: Vec<Kind>) -> Self {
-        let Bins { length, start, count, most, merge_by_two, .. } = *self;
-        Bins { kinds, length, start, count, most, merge_by_two, ..Bins::default() }
+        let Bins { length, start, count, still, most, merge_by_two, .. } = *self;
+        Bins { kinds, length, start, count, still, most, merge_by_two, ..Bins::default() }
     }
 
     /// Takes in the columns of other bins that began and ended with these: `order` has each piece of the new order, by
@@ -152,7 +175,8 @@ impl Bins {
         let (bins, columns) = (self.count, self.kinds.len());
         let mut values = Vec::with_capacity(bins * columns);
         for column in 0..columns {
-            values.extend((0..bins).map(|bin| self.values[bin * columns + column]));
+            values.extend((0..bins - self.still).map(|bin| self.values[bin * columns + column]));
+            values.resize((column + 1) * bins, 0.0);
         }
         (if bins == 0 { Time::ZERO } else { self.length }, bins, values)
     }
@@ -183,6 +207,35 @@ mod tests {
         let (length, count, columns) = filled(18, 10);
         assert_eq!((length, count), (Time::from_us(10), 5));
         assert_eq!(columns[..5], [45.0, 21.0, 25.0, 29.0, 33.0]);
+    }
+
+    /// Bins in which nothing happened are as if they had been given zeros, wherever they begin and the recording ends.
+    #[test]
+    fn bins_in_which_nothing_happens_need_no_values() {
+        let kinds = [Kind::Count, Kind::Max, Kind::Mean];
+        for (until, end, part) in
+            (0..25).flat_map(|until| [(until, 25, false), (until, 60, true), (until, 137, true)])
+        {
+            let [mut given, mut still] =
+                [(); 2].map(|()| Bins::new(kinds.to_vec(), Time::ZERO, FIRST_BIN, 20));
+            for bin in 0..end {
+                let now = given.next();
+                let value = if bin < until { bin as f64 + 1.0 } else { 0.0 };
+                given.close(now).fill(value);
+                if bin < until {
+                    still.close(now).fill(value);
+                } else {
+                    still.close_still(now);
+                }
+                assert_eq!(given.merge_if_full(), still.merge_if_full());
+            }
+            if part {
+                let now = given.next();
+                given.close(now).fill(7.0);
+                still.close(now).fill(7.0);
+            }
+            assert_eq!(given.into_columns(), still.into_columns());
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Senders under modes 3, 7, 8 and 10: each ACK goes to its flow's controller, whose rate moves the pacing.
 
 use super::cc::Ack;
-use super::world::{Event, World};
+use super::world::{wake_event, World};
 
 impl World {
     /// Tells a flow's controller of an ACK or NACK, also of the one that completed the flow.
@@ -10,7 +10,9 @@ impl World {
         let Some(acks) = &mut self.acks else { return };
         let qp = &mut self.send[flow as usize];
         let done = qp.done;
-        self.host_counters[qp.src as usize].delay_probes += acks.hears_delay() as u64;
+        if acks.hears_delay() {
+            self.host_counters[qp.src as usize].delay_probes += 1;
+        }
         let ack = Ack { now_ns: self.now / 1000, seq, snd_nxt: qp.snd_nxt, marked };
         match acks.on_ack(flow, packet, &ack) {
             Some(rate) if acks.shifts_pacing() => self.change_rate(flow, rate),
@@ -35,13 +37,14 @@ impl World {
             qp.next_avail = (qp.next_avail + new).saturating_sub(old);
         }
         let (next, port) = (qp.next_avail, qp.port);
-        self.update_ready(flow);
         let nic = &mut self.nics[self.ports[port as usize].owner as usize];
-        if let Some(at) = nic.wake_at.filter(|&at| next < at) {
-            nic.cancelled_wakes.push(at);
-            let at = next.max(self.now);
-            nic.wake_at = Some(at);
-            self.schedule(at, Event::Wake, port);
+        nic.note_ready(qp);
+        if let Some(place) = nic.wake_at.filter(|place| next < place.time) {
+            if place.time <= self.stop {
+                self.events.cancel(&mut self.packets, place.time, wake_event(port));
+                self.cancelled = self.cancelled.max(place);
+            }
+            self.wake(port, next.max(self.now));
         }
     }
 }

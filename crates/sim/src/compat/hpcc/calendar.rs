@@ -38,6 +38,9 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// After all that happens.
+    pub const LAST: Place = Place { time: u64::MAX, sequence: u64::MAX };
+
     /// The low bits of the time, and the order: events of one list compare by it.
     #[inline]
     fn key(self) -> u64 {
@@ -47,7 +50,9 @@ impl Place {
 
 /// Lists of packets and other events, which the caller holds.
 #[derive(Debug)]
+#[repr(C)] // what is counted up at once does not lie side by side: both as one would wait for what was written of either
 pub(super) struct Calendar {
+    len: usize,
     /// By slice: the last of its list.
     lists: Box<[u32; SLICES]>,
     /// A bit for each list that is not empty.
@@ -58,7 +63,6 @@ pub(super) struct Calendar {
     blocks: Box<[u32; BLOCKS]>,
     far: BinaryHeap<Reverse<(Place, u32)>>,
     sequence: u64,
-    len: usize,
     /// The place of the event taken last.
     last: Place,
 }
@@ -66,13 +70,13 @@ pub(super) struct Calendar {
 impl Default for Calendar {
     fn default() -> Self {
         Calendar {
+            len: 0,
             lists: Box::new([EMPTY; SLICES]),
             occupied: [0; SLICES / WORD],
             slice: 0,
             blocks: Box::new([NONE; BLOCKS]),
             far: BinaryHeap::new(),
             sequence: 0,
-            len: 0,
             last: Place::default(),
         }
     }
@@ -111,6 +115,44 @@ impl Calendar {
         } else {
             self.push_later(packets, place, at);
         }
+    }
+
+    /// Takes an event out that was scheduled at a time and has not come.
+    pub fn cancel(&mut self, packets: &mut [Packet], time: u64, at: u32) {
+        self.len -= 1;
+        let slice = time >> SLICE_BITS;
+        let slot = slice as usize % SLICES;
+        let last = self.lists[slot];
+        let behind = |packets: &[Packet], before: u32| packets[before as usize].next;
+        let in_list = std::iter::successors(Some(last), |&before| {
+            let next = behind(packets, before);
+            (next != last).then_some(next)
+        });
+        let found = in_list.take_while(|_| last != EMPTY).find(|&before| behind(packets, before) == at);
+        if let Some(before) = found {
+            packets[before as usize].next = behind(packets, at);
+            if before == at {
+                self.lists[slot] = EMPTY;
+                self.occupied[slot / WORD] &= !(1 << (slot % WORD));
+            } else if last == at {
+                self.lists[slot] = before;
+            }
+            return;
+        }
+        let first = &mut self.blocks[(slice >> BLOCK_BITS) as usize % BLOCKS];
+        if *first == at {
+            *first = packets[at as usize].next;
+            return;
+        }
+        let mut before = *first;
+        while let Some(&Packet { next, .. }) = packets.get(before as usize) {
+            if next == at {
+                packets[before as usize].next = packets[at as usize].next;
+                return;
+            }
+            before = next;
+        }
+        self.far.retain(|Reverse((_, other))| *other != at);
     }
 
     /// Takes the first event: its time (ps), and its place among the packets.
@@ -203,18 +245,18 @@ impl Calendar {
     /// The word of the current slice is empty: goes to the next one that is not.
     #[inline(never)]
     fn find_word(&mut self, packets: &mut [Packet]) -> Option<()> {
-        loop {
-            let word = self.slice as usize / WORD % (SLICES / WORD);
-            let later = (word..SLICES / WORD).find(|&word| self.occupied[word] != 0);
-            if let Some(word) = later {
-                self.slice = self.slice >> BLOCK_BITS << BLOCK_BITS | (word * WORD) as u64;
-                return Some(());
+        let word = self.slice as usize / WORD % (SLICES / WORD);
+        match self.occupied[word..].iter().position(|&bits| bits != 0) {
+            Some(words) => {
+                self.slice = (self.slice / WORD as u64 + words as u64) * WORD as u64;
+                Some(())
             }
-            self.begin_block(packets)?;
+            None => self.begin_block(packets),
         }
     }
 
     /// The current block is over: begins the next one that has something.
+    #[inline(never)]
     fn begin_block(&mut self, packets: &mut [Packet]) -> Option<()> {
         assert!(self.sequence >> (SEQUENCE_BITS - 1) == 0, "more events than one run can number");
         let current = self.slice >> BLOCK_BITS;
@@ -330,6 +372,35 @@ mod tests {
             model.sort_unstable();
             for (time, _, payload) in model {
                 prop_assert_eq!(pop(&mut calendar, &mut packets), Some((time, payload)));
+            }
+            prop_assert_eq!(pop(&mut calendar, &mut packets), None);
+        }
+    }
+
+    proptest! {
+        /// Of events near, in lists by block and beyond, some are taken out before and after others came.
+        #[test]
+        fn what_is_cancelled_does_not_come(
+            spans in prop::collection::vec((0u32..42, 0u64..4, 0usize..3), 1..60)
+        ) {
+            let (mut calendar, mut packets) = empty();
+            let mut there: Vec<(u64, usize, u32)> = Vec::new();
+            for (number, &(bits, offset, _)) in spans.iter().enumerate() {
+                let (time, at) = ((1u64 << bits) - 1 + offset, event(&mut packets, number as u32));
+                calendar.push(&mut packets, time, at);
+                there.push((time, number, at));
+            }
+            there.sort_unstable();
+            for round in 0..2 {
+                let cancelled = there.extract_if(.., |event| spans[event.1].2 == round);
+                cancelled.for_each(|(time, _, at)| calendar.cancel(&mut packets, time, at));
+                prop_assert_eq!(calendar.len(), there.len());
+                for (time, number, _) in there.drain(..there.len() / 2) {
+                    prop_assert_eq!(pop(&mut calendar, &mut packets), Some((time, number as u32)));
+                }
+            }
+            for (time, number, _) in there {
+                prop_assert_eq!(pop(&mut calendar, &mut packets), Some((time, number as u32)));
             }
             prop_assert_eq!(pop(&mut calendar, &mut packets), None);
         }

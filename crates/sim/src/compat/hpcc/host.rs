@@ -4,14 +4,25 @@ use super::cc::dcqcn::ReactionPoint;
 use super::cc::Start;
 use super::packet::{Kind, Packet, CNP, NONE};
 use super::plan::Flow;
+use super::port::Nic;
 use super::qp::SendQp;
 use super::routing::{murmur3, NIC_SEED};
-use super::world::{Event, Fct, World};
+use super::world::{wake_event, Event, Fct, World};
 
 /// First source port of a pair of hosts.
 const FIRST_SPORT: u16 = 10_000;
 /// The priority whose pause also stops a host's ACKs, unless they have a priority of their own.
 const ACK_PRIORITY: u8 = 3;
+
+impl Nic {
+    /// Notes when a queue pair may send next.
+    #[inline]
+    pub fn note_ready(&mut self, qp: &SendQp) {
+        if let Some(ready) = self.ready.get_mut(qp.slot as usize) {
+            *ready = if qp.bytes_left() == 0 { u64::MAX } else { qp.next_avail };
+        }
+    }
+}
 
 impl World {
     /// Reads the list of flows on: sets up all that start now, then waits for the next.
@@ -119,9 +130,8 @@ impl World {
     #[inline]
     pub fn update_ready(&mut self, flow: u32) {
         let qp = &self.send[flow as usize];
-        if qp.slot != NONE {
-            let nic = &mut self.nics[self.ports[qp.port as usize].owner as usize];
-            nic.ready[qp.slot as usize] = if qp.bytes_left() == 0 { u64::MAX } else { qp.next_avail };
+        if qp.port != NONE {
+            self.nics[self.ports[qp.port as usize].owner as usize].note_ready(qp);
         }
     }
 
@@ -154,18 +164,23 @@ impl World {
         }
         let first = nic.ready.iter().copied().min().unwrap_or(u64::MAX);
         if first < u64::MAX && first > self.now {
-            nic.wake_at = Some(first);
-            self.schedule(first, Event::Wake, port);
+            self.wake(port, first);
         }
     }
 
+    /// Wakes a host's port at a time.
+    #[inline]
+    pub fn wake(&mut self, port: u32, at: u64) {
+        let place = self.events.reserve(at);
+        self.nics[self.ports[port as usize].owner as usize].wake_at = Some(place);
+        if at <= self.stop {
+            self.events.push_at(&mut self.packets, place, wake_event(port));
+        }
+    }
+
+    #[inline]
     pub fn on_wake(&mut self, port: u32) {
         let nic = &mut self.nics[self.ports[port as usize].owner as usize];
-        // A cancelled entry was scheduled before one of the same time that counts, and so happens before it.
-        if let Some(cancelled) = nic.cancelled_wakes.iter().position(|&at| at == self.now) {
-            nic.cancelled_wakes.swap_remove(cancelled);
-            return;
-        }
         nic.wake_at = None;
         self.transmit(port);
     }
@@ -180,7 +195,11 @@ impl World {
         }
         let variable = self.plan.window.variable;
         let next = nic.last_served as usize + 1;
-        let first = if next < count { next } else { next % count };
+        let first = match next {
+            next if next < count => next,
+            next if next == count => 0,
+            _ => next % count,
+        };
         let may = |slot: usize| {
             let qp = &self.send[nic.qps[slot] as usize];
             paused & 1 << qp.priority == 0 && !qp.is_window_bound(variable)
@@ -287,11 +306,12 @@ impl World {
             self.host_counters[qp.src as usize].goodput_tx += (acknowledged - qp.snd_una) as u64;
             qp.snd_una = acknowledged;
         }
-        if qp.snd_una >= qp.size {
+        let (port, done) = (qp.port, qp.snd_una >= qp.size);
+        if done {
             self.complete(flow);
         }
-        let qp = &mut self.send[flow as usize];
         if kind == Kind::Nack {
+            let qp = &mut self.send[flow as usize];
             qp.snd_nxt = qp.snd_una;
             qp.nacks += 1;
             self.host_counters[qp.src as usize].packet_seq_err += 1;
@@ -305,8 +325,6 @@ impl World {
         }
         self.packets.remove(packet);
         self.restart_timeout(flow);
-        let qp = &self.send[flow as usize];
-        let (port, done) = (qp.port, qp.done);
         if done {
             self.note_over(flow);
         }

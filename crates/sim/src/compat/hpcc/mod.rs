@@ -54,7 +54,7 @@ use outputs::FctFile;
 use packet::Kind;
 use recording::recording;
 use series::readings;
-use world::{sent_event, Event, World, INDEX_LIMIT};
+use world::{port_of, Event, World, INDEX_LIMIT};
 
 /// A run under way.
 pub struct HpccSimulation {
@@ -178,11 +178,16 @@ impl HpccSimulation {
                 break;
             };
             self.executed += 1;
+            if time >= world.queue_lengths.next.time {
+                let bin_ends = self.read.bins.next().0 <= world.stop;
+                world.sample_queues(1 + bin_ends as usize);
+            }
             world.look_ahead();
             world.now = time;
             // The most frequent ones first.
             match world.packets[at].kind {
-                Kind::Sent => world.on_sent(at - sent_event(0)),
+                Kind::Sent => world.on_sent(port_of(at)),
+                Kind::Wake => world.on_wake(port_of(at)),
                 Kind::Event => self.on_event(at),
                 _ => world.on_arrival(at),
             }
@@ -200,7 +205,6 @@ impl HpccSimulation {
         world.packets.remove(at);
         world.idle_events -= event.is_idle() as usize;
         match event {
-            Event::Wake => world.on_wake(index),
             Event::CutTimer => world.on_cut_timer(index),
             Event::IncreaseTimer => world.on_increase_timer(index),
             Event::FlowInput => world.on_flow_input(),
@@ -208,10 +212,6 @@ impl HpccSimulation {
             Event::QpStart => world.on_qp_start(index),
             Event::LinkDown => world.on_link_down(),
             Event::RetransmissionTimer => world.on_retransmission_timer(index),
-            Event::QueueSample => {
-                let bin_ends = self.read.bins.next().0 <= world.stop;
-                world.on_queue_sample(1 + bin_ends as usize);
-            }
             Event::Sample => self.on_sample(),
             Event::Work => world.on_work(index),
             Event::WorkSent => world.let_work(|work, world| work.on_sent(index, world)),
@@ -223,11 +223,11 @@ impl HpccSimulation {
     fn on_sample(&mut self) {
         let now = Time(self.world.now);
         if self.still && !cfg!(debug_assertions) {
-            self.read.bins.close(now).fill(0.0);
+            self.read.bins.close_still(now);
         } else {
             self.read.close_bin(&mut self.world, (now, now), None);
+            debug_assert!(!self.still || self.read.bins.last().iter().all(|&value| value == 0.0));
         }
-        debug_assert!(!self.still || self.read.bins.last().iter().all(|&value| value == 0.0));
         self.still = self.still || self.world.is_still();
         self.read.bins.merge_if_full();
         self.world.done = self.world.is_at_rest();

@@ -17,6 +17,8 @@ pub(super) enum Kind {
     Pfc,
     /// A port has sent its packet. Its place is its port's.
     Sent,
+    /// A host's port may have something to send. So is this one's.
+    Wake,
     /// Something else, which its `route` names.
     Event,
 }

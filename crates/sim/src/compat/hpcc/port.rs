@@ -11,8 +11,9 @@ pub(super) const RESERVE_BYTES: u32 = 4096;
 /// Priorities of a port.
 pub(super) const LANES: usize = 8;
 
-/// One end of a link: transmitter, and where it belongs.
+/// One end of a link: transmitter, and where it belongs. What most packets need is in its first cache line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Port {
     /// It is sending, or was when it was last looked at.
     pub busy: bool,
@@ -29,23 +30,23 @@ pub(super) struct Port {
     /// Right shift from free buffer to threshold.
     pub shift: u8,
     pub peer: u32,
-    pub node: u32,
     /// Number of the switch or of the host's port.
     pub owner: u32,
     /// Place of the first serialization time of its rate.
     pub times: u32,
+    pub headroom: u32,
+    pub delay: u64,
     /// Place in the calendar of the end of what it sends.
     pub free_at: Place,
-    pub delay: u64,
-    pub headroom: u32,
-    pub kmin: u32,
-    pub kmax: u32,
+    pub tx_bytes: u64,
     /// Bytes in all queues.
     pub queued: u32,
-    pub pmax: f64,
-    pub tx_bytes: u64,
-    pub rate: u64,
     pub error_model: u32,
+    pub rate: u64,
+    pub pmax: f64,
+    pub kmin: u32,
+    pub kmax: u32,
+    pub node: u32,
     /// Number of the port at its node, from 1.
     pub number: u16,
 }
@@ -151,9 +152,7 @@ pub(super) struct Nic {
     /// Finished ones among `qps`.
     pub finished: u32,
     /// When it wakes to send.
-    pub wake_at: Option<u64>,
-    /// Entries of the calendar that no longer count: it was to wake earlier.
-    pub cancelled_wakes: Vec<u64>,
+    pub wake_at: Option<Place>,
 }
 
 /// Counters of a host.

@@ -1,8 +1,9 @@
 //! The queue-length file: how often each port of each switch was found with how many bytes waiting.
 
+use super::calendar::Place;
 use super::plan::{HpccPlan, QueueMonitor};
 use super::port::LANES;
-use super::world::{Event, World};
+use super::world::World;
 
 /// Between two samples, in ns.
 const INTERVAL_NS: u64 = 100;
@@ -11,15 +12,22 @@ const DUMP_NS: u64 = 100_000_000;
 /// Width of a count, in bytes.
 const BIN_BYTES: u32 = 1000;
 
+/// After all that happens.
+const NEVER: Place = Place::LAST;
+
 /// Samples of all ports of switches.
 #[derive(Debug, Default)]
 pub(super) struct QueueLengths {
     start_ns: u64,
-    end_ns: u64,
-    /// The last instant that writes the counts; samples after it leave no trace.
+    /// The last instant that writes the counts, and the first that is not before the end: samples after either leave no trace.
     last_ns: Option<u64>,
+    until_ns: u64,
+    /// The next instant that writes them.
+    dump_ns: u64,
     /// Ports of switches: node, number, place.
     ports: Vec<(u32, u16, usize)>,
+    /// The next sample, in ps; none: at the end of time. It is no event: what the next one finds is as it was.
+    pub next: Place,
     /// Samples so far.
     samples: u32,
     /// By port: up to which of them it is counted. What waits there has not changed since.
@@ -35,7 +43,7 @@ pub(super) struct QueueLengths {
 impl QueueLengths {
     pub fn new(plan: &HpccPlan) -> Self {
         let Some(QueueMonitor(start_ns, end_ns)) = plan.queue_monitor else {
-            return QueueLengths::default();
+            return QueueLengths { next: NEVER, ..Self::default() };
         };
         // Samples go on until one is not before the end.
         let samples = end_ns.saturating_sub(start_ns).div_ceil(INTERVAL_NS);
@@ -46,7 +54,20 @@ impl QueueLengths {
         priorities.sort_unstable();
         priorities.dedup();
         priorities.retain(|&priority| priority != 0);
-        QueueLengths { start_ns, end_ns, last_ns: writes.then_some(last), priorities, ..Self::default() }
+        QueueLengths {
+            start_ns,
+            last_ns: writes.then_some(last),
+            until_ns: last.min(end_ns),
+            dump_ns: start_ns.div_ceil(DUMP_NS).saturating_mul(DUMP_NS),
+            priorities,
+            next: NEVER,
+            ..Self::default()
+        }
+    }
+
+    /// Whether there is another sample to come.
+    pub fn goes_on(&self) -> bool {
+        self.next != NEVER
     }
 }
 
@@ -61,7 +82,12 @@ impl World {
         self.queue_lengths.ports.sort_unstable();
         self.queue_lengths.counts = vec![Vec::new(); self.ports.len()];
         self.queue_lengths.counted = vec![0; self.ports.len()];
-        self.schedule(self.queue_lengths.start_ns.saturating_mul(1000), Event::QueueSample, 0);
+        self.sample_next(self.queue_lengths.start_ns.saturating_mul(1000));
+    }
+
+    /// Samples queues at a time, unless it lies past the end of the run.
+    fn sample_next(&mut self, at: u64) {
+        self.queue_lengths.next = if at <= self.stop { self.events.reserve(at) } else { NEVER };
     }
 
     /// The queue at a switch's port is about to change: all samples since its last change found it as it is now.
@@ -88,25 +114,34 @@ impl World {
         }
     }
 
-    /// A sample. `bookkeeping` is how many events there are that change no queue.
-    pub fn on_queue_sample(&mut self, bookkeeping: usize) {
-        let now = self.now / 1000;
+    /// All samples before the event that was taken now. `bookkeeping` is how many events there are that change no queue.
+    #[inline(never)]
+    pub fn sample_queues(&mut self, bookkeeping: usize) {
+        while self.events.is_past(self.queue_lengths.next) {
+            self.sample(bookkeeping);
+        }
+    }
+
+    fn sample(&mut self, bookkeeping: usize) {
+        let now = self.queue_lengths.next.time / 1000;
         self.queue_lengths.samples += 1;
-        if now.is_multiple_of(DUMP_NS) {
+        if now == self.queue_lengths.dump_ns {
             self.write_lengths(now);
+            self.queue_lengths.dump_ns += DUMP_NS;
         }
         let all = &mut self.queue_lengths;
-        let goes_on = now < all.end_ns && all.last_ns.is_some_and(|last| now < last);
-        if !goes_on {
+        if now >= all.until_ns {
+            all.next = NEVER;
             return;
         }
         let mut next = now + INTERVAL_NS;
-        if self.events.len() <= bookkeeping {
+        // The one that was taken is to come, too.
+        if self.events.len() < bookkeeping {
             // Nothing happens until the next instant that writes: the samples until then are like this one.
-            next = (now / DUMP_NS + 1) * DUMP_NS;
+            next = all.dump_ns;
             all.samples += ((next - now) / INTERVAL_NS - 1) as u32;
         }
-        self.schedule(next * 1000, Event::QueueSample, 0);
+        self.sample_next(next * 1000);
     }
 
     fn write_lengths(&mut self, now: u64) {
@@ -151,16 +186,27 @@ mod tests {
             let mut simulation = HpccSimulation::new(&plan).expect("it is possible");
             let mut found = vec![vec![0; 1]; HOSTS as usize];
             let mut samples = 0;
-            while !simulation.advance(1).done {
+            loop {
+                // Samples between two events find what was there before the second.
                 let world = &simulation.world;
-                let more = world.queue_lengths.samples - samples;
+                let waiting = |port: usize| {
+                    let of = |priority: usize| world.lanes[port * LANES + priority].egress;
+                    of(1) + of(2)
+                };
+                let ports = world.queue_lengths.ports.iter();
+                let before: Vec<(u16, u32)> =
+                    ports.map(|&(_, number, port)| (number, waiting(port))).collect();
+                let done = simulation.advance(1).done;
+                let more = simulation.world.queue_lengths.samples - samples;
                 samples += more;
-                for &(_, number, port) in world.queue_lengths.ports.iter().filter(|_| more > 0) {
-                    let bytes = [1, 2].map(|priority| world.lanes[port * LANES + priority].egress);
-                    let bin = ((bytes[0] + bytes[1]) / BIN_BYTES) as usize;
+                for (number, bytes) in before.into_iter().filter(|_| more > 0) {
+                    let bin = (bytes / BIN_BYTES) as usize;
                     let counts = &mut found[number as usize - 1];
                     counts.resize(counts.len().max(bin + 1), 0);
                     counts[bin] += more;
+                }
+                if done {
+                    break;
                 }
             }
             assert_eq!(samples, 391);

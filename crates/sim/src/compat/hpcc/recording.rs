@@ -85,7 +85,7 @@ impl World {
     pub fn on_links(&self) -> impl Iterator<Item = &Packet> {
         let late = self.packets.iter().filter(|packet| packet.next == ON_WIRE);
         let to_come = self.events.pending(&self.packets).map(|at| &self.packets[at]);
-        let is_packet = |packet: &&Packet| !matches!(packet.kind, Kind::Sent | Kind::Event);
+        let is_packet = |packet: &&Packet| !matches!(packet.kind, Kind::Sent | Kind::Wake | Kind::Event);
         late.chain(to_come).filter(is_packet)
     }
 

@@ -152,8 +152,10 @@ impl World {
         };
         let queue = &mut self.lanes[port as usize * LANES + priority as usize].queue;
         let Some(packet) = queue.pop(&self.packets) else { return };
-        if queue.is_empty() {
-            p.waiting &= !(1 << priority);
+        match queue.head() {
+            None => p.waiting &= !(1 << priority),
+            // It is the next to be sent here, and lies where it came in.
+            behind => self.packets.prefetch(behind),
         }
         p.queued = p.queued.wrapping_sub(self.packets[packet].wire as u32);
         if priority != 0 {
@@ -163,7 +165,7 @@ impl World {
     }
 
     /// Sends a packet off a switch, with what the controllers want written.
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, port: u32, packet: u32) {
         if let Some(acks) = &mut self.acks {
             let Packet { kind, wire, .. } = self.packets[packet];

@@ -44,8 +44,12 @@ impl World {
     /// Whether nothing more will happen: a list of flows is done, or the work waits for what never comes.
     pub fn is_at_rest(&self) -> bool {
         match self.work {
+            _ if !self.events.is_past(self.cancelled) => false,
             Some(_) => self.events.len() == self.idle_events,
-            None => self.completed == self.plan.flows.len() && self.events.len() <= 1,
+            None => {
+                let all_done = self.completed == self.plan.flows.len() && self.events.len() <= 1;
+                all_done && !self.queue_lengths.goes_on()
+            }
         }
     }
 
@@ -54,6 +58,7 @@ impl World {
         self.work.is_none()
             && self.completed == self.plan.flows.len()
             && self.events.len() == self.idle_events
+            && self.events.is_past(self.cancelled)
             && self.lanes.iter().all(|lane| lane.egress == 0)
             && self.heard.iter().all(|heard| heard.since.is_none())
     }

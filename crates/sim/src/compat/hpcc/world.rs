@@ -23,8 +23,6 @@ const ERROR_STREAM: u64 = 50;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Event {
-    /// A host's port may have something to send.
-    Wake,
     /// DCQCN looks for a cut.
     CutTimer,
     /// DCQCN increases.
@@ -41,8 +39,6 @@ pub(super) enum Event {
     RetransmissionTimer,
     /// A bin of the time series ends.
     Sample,
-    /// Queues are sampled for the queue-length file.
-    QueueSample,
     /// A time that the work waits for has come.
     Work,
     /// A message is out of its sender's NIC.
@@ -53,7 +49,6 @@ pub(super) enum Event {
 
 /// By number; the last several times, so that any four bits are one.
 const EVENTS: [Event; 16] = [
-    Event::Wake,
     Event::CutTimer,
     Event::IncreaseTimer,
     Event::FlowInput,
@@ -62,9 +57,10 @@ const EVENTS: [Event; 16] = [
     Event::LinkDown,
     Event::RetransmissionTimer,
     Event::Sample,
-    Event::QueueSample,
     Event::Work,
     Event::WorkSent,
+    Event::Stop,
+    Event::Stop,
     Event::Stop,
     Event::Stop,
     Event::Stop,
@@ -73,10 +69,21 @@ const EVENTS: [Event; 16] = [
 /// Flows must stay below this.
 pub(super) const INDEX_LIMIT: usize = 1 << 28;
 
-/// The place among the packets of a port's event: it has sent its packet. Before them stands the packet that is none.
+/// The places among the packets of a port's events: it has sent its packet, and it wakes. Before them stands the packet that is none.
 #[inline]
 pub(super) fn sent_event(port: u32) -> u32 {
-    port + 1
+    2 * port + 1
+}
+
+#[inline]
+pub(super) fn wake_event(port: u32) -> u32 {
+    2 * port + 2
+}
+
+/// The port that has this event.
+#[inline]
+pub(super) fn port_of(event: u32) -> u32 {
+    (event - 1) / 2
 }
 
 impl Event {
@@ -84,7 +91,7 @@ impl Event {
     #[inline]
     pub fn is_idle(self) -> bool {
         use Event::*;
-        matches!(self, CutTimer | IncreaseTimer | Sample | QueueSample | Stop)
+        matches!(self, CutTimer | IncreaseTimer | Sample | Stop)
     }
 
     /// What an event of the calendar is, and what it is about.
@@ -188,6 +195,8 @@ pub(super) struct World {
     pub done: bool,
     /// Events to come that are idle.
     pub idle_events: usize,
+    /// The last place of an event that was cancelled: until then that simulator has something to come.
+    pub cancelled: Place,
     /// Flow numbers seen per pair, for the source ports.
     pub sports: NumberMap<(u32, u32), u16>,
     pub rounding: Rounding,
@@ -277,6 +286,7 @@ impl World {
             at_start: Vec::new(),
             done: false,
             idle_events: 0,
+            cancelled: Place::default(),
             sports: Default::default(),
             rounding,
             data_overhead,
@@ -348,8 +358,9 @@ impl World {
         }
         world.packets.add(Packet::new(Kind::Event, 0));
         for port in 0..world.ports.len() {
-            let at = world.packets.add(Packet::new(Kind::Sent, 0));
-            debug_assert_eq!(at, sent_event(port as u32));
+            let sent = world.packets.add(Packet::new(Kind::Sent, 0));
+            let wake = world.packets.add(Packet::new(Kind::Wake, 0));
+            debug_assert_eq!((sent, wake), (sent_event(port as u32), wake_event(port as u32)));
         }
         world.size_buffers();
         world

@@ -141,13 +141,14 @@ impl Flow {
     /// Takes each hop's load in. Rates only move on for good where a round trip is full.
     fn react(&mut self, p: &Parameters, full: bool, area: &Area) -> Option<u64> {
         let (count, rtt) = (area.count as usize, self.start.base_rtt_ns);
-        let mut used = [false; MAX_HOPS];
+        // A bit for each hop that counts.
+        let mut used = 0u32;
         let (mut largest, mut over_ns) = (0.0, 0);
         for (i, &hop) in area.hops[..count].iter().enumerate() {
             if p.sample_feedback && !full && hop.queue() == 0 {
                 continue;
             }
-            used[i] = true;
+            used |= 1 << i;
             let tau = low(hop.time().wrapping_sub(self.hops[i].time()) as u64, TIME_BITS) as u64;
             let u = self.utilization(p, tau, self.hops[i], hop);
             if p.multi_rate {
@@ -158,11 +159,11 @@ impl Flow {
             }
             self.hops[i] = hop;
         }
-        if !used.contains(&true) {
+        if used == 0 {
             return None;
         }
         if p.multi_rate {
-            return Some(self.step_by_hop(p, full, &used[..count]));
+            return Some(self.step_by_hop(p, full, used, count));
         }
         let over_ns = over_ns.min(rtt);
         let double = |ns: u64| ns as i64 as f64;
@@ -192,11 +193,11 @@ impl Flow {
     }
 
     /// With `MULTI_RATE`: every hop has its step, and the lowest rate counts.
-    fn step_by_hop(&mut self, p: &Parameters, full: bool, used: &[bool]) -> u64 {
+    fn step_by_hop(&mut self, p: &Parameters, full: bool, used: u32, count: usize) -> u64 {
         let mut lowest = self.start.line_rate;
-        for (own, &used) in self.own.iter_mut().zip(used) {
+        for (i, own) in self.own[..count].iter_mut().enumerate() {
             let mut rate = own.rate;
-            if used {
+            if used >> i & 1 != 0 {
                 let (stepped, stage) = step(&p.into(), own.u, own.rate, own.stage, self.start.line_rate);
                 rate = stepped;
                 if full {
