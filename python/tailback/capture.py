@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tailback.scenario import Problem, ScenarioError
 from tailback.units import I64_MAX, UnitError, duration, size
@@ -16,8 +16,7 @@ _LEAST_KEPT = 14
 """An Ethernet header."""
 
 
-@dataclass(frozen=True)
-class Capture:
+class Capture(NamedTuple):
     """Links by their ends (`sw0:h4`, both ways), nodes (all their links) or `all`; picoseconds; bytes."""
 
     links: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from tailback import text
 from tailback.explain.stages import Figure
@@ -15,7 +15,7 @@ from tailback.recorded.run import Recorded
 def with_last_rank(result: Recorded, page: Page) -> Page:
     """The page, with the chain of events that each job ended with."""
     reasons, evidence = list(page.reasons), list(page.evidence)
-    for path in map(asdict, critical_paths(result)):
+    for path in (one._asdict() for one in critical_paths(result)):
         shares = [(words, time_s / path["end_s"]) for words, time_s in parts(path)]
         most = shares[0]
         reasons.append(

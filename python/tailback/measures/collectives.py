@@ -8,8 +8,7 @@ all-gather, reduce-scatter and all-to-all, and 1 for a broadcast.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tailback.measures.collective_bound import bound
 from tailback.measures.registry import NAN, measure
@@ -18,8 +17,7 @@ from tailback.recorded.run import Recorded
 from tailback.scenario.network import Network
 
 
-@dataclass(frozen=True)
-class Collective:
+class Collective(NamedTuple):
     """A step of a job over all of its repetitions that are done; times in seconds, bandwidths in bit/s.
 
     `done` counts them; details, and with them all times, are of the first 10,000 collectives of a job.
@@ -64,8 +62,7 @@ class Collective:
     """
 
 
-@dataclass(frozen=True)
-class TrainingJob:
+class TrainingJob(NamedTuple):
     """A job: its repetitions that all ranks have ended, and how long one takes on average, in seconds."""
 
     job: str

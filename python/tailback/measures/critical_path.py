@@ -7,16 +7,14 @@ Its times add up to the time of the run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tailback.measures.collectives import congestion, held_up
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 
 
-@dataclass(frozen=True)
-class CriticalPath:
+class CriticalPath(NamedTuple):
     """The chain of events that the rank `last` ended with; times in seconds.
 
     All parts together are `end_s`: `compute_s`; `delay_s`, fixed delays of end points, and collectives that

@@ -9,8 +9,7 @@ holds, its own part included, and bus over algorithm bandwidth is (n - 1)/n.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +30,7 @@ ALIKE = 1.001
 """Cuts that need the same time, except for rounding."""
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """One of them, in seconds and bit/s of payload. `time_s` is from its first start to its last message's
     end; None, with both bandwidths, while `left` messages are not done.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, since_s
@@ -10,8 +10,7 @@ from tailback.recorded.run import Recorded
 from tailback.text import natural
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """The queue of the network that held most: `mean_bytes` is time-weighted, `share` of all such queues
     together.
 

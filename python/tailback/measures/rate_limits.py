@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,7 @@ COLUMN = "min_rate_wait_ps"
 """In the flow table only where a queue pair waited so."""
 
 
-@dataclass(frozen=True)
-class AtMinRate:
+class AtMinRate(NamedTuple):
     """What it came to; times in seconds."""
 
     queue_pairs: int

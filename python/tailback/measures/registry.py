@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tailback.recorded.run import Recorded
 
 NAN = float("nan")
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """A named measure: `unit` is 'share', 's', 'bit/s', 'B/s', 'B', 'MiB/s', 'count' or 'index'."""
 
     name: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +41,7 @@ class Bucket:
     p999: float | None
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(NamedTuple):
     """Flows that are done, a row each: bytes, picoseconds, picoseconds."""
 
     sizes: npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tailback.files import Copied, read_file
 from tailback.files.json import in_lines, read_json
@@ -30,8 +30,7 @@ TRIMMED = "trimmed: its headers went on"
 """The reason of a drop of nothing but the payload."""
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """The text that a report ends with: what was run."""
 
     heading: str

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
@@ -13,8 +12,7 @@ from tailback.scenario.errors import found
 from tailback.units import RATE, SIZE, Quantity, UnitError, format_rate
 
 
-@dataclass(frozen=True)
-class ByRate:
+class ByRate(NamedTuple):
     """The rules of such a field, for pydantic."""
 
     expected: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
@@ -24,8 +23,7 @@ def _whole(value: Any, most: int, least: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-@dataclass(frozen=True)
-class Numbered:
+class Numbered(NamedTuple):
     """The rules of a mapping from numbers to numbers, for pydantic. YAML has its keys as text."""
 
     key: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tailback.limits import MAX_PROBLEMS
 
@@ -70,8 +70,7 @@ def one_of(name: object, known: Iterable[str]) -> str:
     return f"{likely} (or another of {', '.join(n for n in names if n != likely)})"
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing that is wrong.
 
     `place` is where the value came from: `file:line`, an option such as `--set`, or nothing for Python

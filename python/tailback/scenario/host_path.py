@@ -5,8 +5,7 @@ What the model does with it is in docs/models/host-path.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -36,8 +35,7 @@ XON_OFFSET_BYTES = 10_000
 """How far below xoff a pause ends, where xon is auto."""
 
 
-@dataclass(frozen=True)
-class Preset:
+class Preset(NamedTuple):
     """A PCIe link and a host of its time."""
 
     transfers: int

@@ -5,8 +5,7 @@ Thresholds and increases of DCQCN grow in proportion to the rate, as those of Li
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Fills = list[tuple[str, Any, str]]
 """Path, value as in a file, source."""
@@ -15,8 +14,7 @@ _PROPORTION = "in proportion to the rate, as Li et al. (HPCC), SIGCOMM 2019, sec
 _QUANTA = "IEEE 802.3 31B.3.7, as SONiC's buffer_headroom_mellanox.lua has it"
 
 
-@dataclass(frozen=True)
-class Fabric:
+class Fabric(NamedTuple):
     """What is known of a generation of fabrics."""
 
     gbps: int

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 Value = int | bool | str
 
 
-@dataclass(frozen=True)
-class Signal:
+class Signal(NamedTuple):
     """A time series that a controller shows."""
 
     name: str
@@ -26,8 +24,7 @@ class Signal:
     about: str
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(NamedTuple):
     """The rules of a field that names a controller, for pydantic: a built-in one, or one of the context."""
 
     built_in: tuple[str, ...]
@@ -51,8 +48,7 @@ class Names:
         return {"anyOf": [{"enum": list(self.built_in)}, {"type": "string"}]}
 
 
-@dataclass(frozen=True)
-class About:
+class About(NamedTuple):
     """What a controller is."""
 
     about: str
@@ -67,8 +63,7 @@ class About:
     signals: tuple[Signal, ...] = ()
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(NamedTuple):
     """A setting of all parameters.
 
     `source` is that of every value without one of its own in `sources`. The rates in `per_25_gbps` hold for a
@@ -78,12 +73,11 @@ class Profile:
     about: str
     source: str
     values: Mapping[str, Value]
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = {}
     per_25_gbps: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Resolved:
+class Resolved(NamedTuple):
     """A parameter's value, and where it came from unless the scenario sets it."""
 
     value: Value

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import BaseModel
@@ -57,8 +56,7 @@ _WIDEST = 44
 """Values longer than this do not push the comments of all other lines to the right."""
 
 
-@dataclass
-class _Line:
+class _Line(NamedTuple):
     text: str
     comment: str = ""
 

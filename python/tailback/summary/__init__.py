@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 from tailback import measures
@@ -81,10 +80,10 @@ SECTIONS: dict[str, Callable[[Recorded], Any]] = {
     "standing_queue": lambda result: _standing(result, _since(result)),
     "faults": lambda result: result.faults,
     "fct": slowdown.summarise,
-    "jobs": lambda result: [{**asdict(job), "of_bound": job.of_bound} for job in jobs(result)],
-    "training_jobs": lambda result: [asdict(job) for job in training_jobs(result)],
-    "collectives": lambda result: [asdict(one) for one in collectives(result)],
-    "critical_paths": lambda result: [asdict(one) for one in critical_paths(result)],
+    "jobs": lambda result: [{**job._asdict(), "of_bound": job.of_bound} for job in jobs(result)],
+    "training_jobs": lambda result: [job._asdict() for job in training_jobs(result)],
+    "collectives": lambda result: [one._asdict() for one in collectives(result)],
+    "critical_paths": lambda result: [one._asdict() for one in critical_paths(result)],
     "link_events": lambda result: result.setup.link_events,
     "flows": lambda result: {
         "all": result.flows.num_rows,
@@ -176,7 +175,7 @@ def _at_min_rate(result: Recorded) -> dict[str, Any] | None:
     far_below = (min_rate_bps or 0.0) < found.otherwise_bps / 10
     lost = found.waited_s * found.otherwise_bps / 8 if far_below else 0.0
     room = max(0.0, measures.capacity(result) * result.bins.end_s / 8 - found.delivered_bytes)
-    return {"min_rate_bps": min_rate_bps, "lost_bytes": min(lost, room), **asdict(found)}
+    return {"min_rate_bps": min_rate_bps, "lost_bytes": min(lost, room), **found._asdict()}
 
 
 def _losses(result: Recorded) -> dict[str, Any]:
