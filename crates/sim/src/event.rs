@@ -124,6 +124,12 @@ impl Event {
         matches!(self, WriterStart(_) | WriterStop(_) | FlowStart(_) | LinkChange(_))
     }
 
+    /// The port, if it is an arrival.
+    #[inline(always)]
+    pub fn arrival(code: u32) -> Option<u32> {
+        (code <= MAX_INDEX).then_some(code)
+    }
+
     #[inline]
     pub fn decode(code: u32) -> Event {
         let index = code & MAX_INDEX;
@@ -157,7 +163,8 @@ impl Event {
             26 => Event::PauseRefresh(index),
             27 => Event::Watchdog(index),
             28 => Event::LinkChange(index),
-            _ => Event::Sample,
+            29..=31 => Event::Sample,
+            _ => unreachable!("5 bits"), // without which the range would be checked
         }
     }
 }

@@ -73,46 +73,55 @@ impl Run {
         self.now + Time(self.skips.total.0 % 1000)
     }
 
-    /// Schedules an event of the node that acts. Simultaneous ones run by what they are.
+    /// Schedules an event of the node that acts. Simultaneous ones run by what they are. What lies past the horizon, twice the
+    /// longest run, never happens.
     #[inline]
     pub fn schedule(&mut self, time: Time, event: Event) {
-        // What lies past the horizon, twice the longest run, never happens.
-        let (time, code) = (time.min(EventQueue::HORIZON), event.encode());
-        self.schedule_at(Place::of(time, code, 0), code);
+        self.schedule_code(time, event.encode());
+    }
+
+    #[inline(never)] // there are many callers, and what they do leaves the registers no room for it
+    fn schedule_code(&mut self, time: Time, code: u32) {
+        if self.turns.are_taken() {
+            self.turns.push(Place::of(time.min(EventQueue::HORIZON), code, 0), code);
+        } else {
+            self.events.push(time, code);
+        }
     }
 
     /// The same of an event that seldom schedules any but another of its kind. The first such is kept beside the queue, which
     /// costs less: see [`EventQueue::keep_beside`].
     #[inline(always)] // a departure has it once
     pub fn schedule_quiet(&mut self, time: Time, event: Event) {
-        let (time, code) = (time.min(EventQueue::HORIZON), event.encode());
-        let place = Place::of(time, code, 0);
+        let code = event.encode();
         if self.keeps_beside && self.events.is_free_beside() {
-            self.events.keep_beside(place, code);
+            self.events.keep_beside(Place::of(time.min(EventQueue::HORIZON), code, 0), code);
         } else {
-            self.schedule_at(place, code);
+            self.schedule_code(time, code);
         }
     }
 
     /// The same at a place of its own.
-    #[inline(never)] // there are many callers, and what they do leaves the registers no room for it
     pub fn schedule_at(&mut self, place: Place, code: u32) {
         if self.turns.are_taken() {
             self.turns.push(place, code);
         } else {
-            self.events.push_own(place, code);
+            self.events.push_at(place, code);
         }
     }
 
     /// Schedules an event of another node, to which a link leads from the one that acts.
-    #[inline(never)] // as above
+    #[inline]
     pub fn schedule_across(&mut self, node: u32, time: Time, event: Event) {
-        let (time, code) = (time.min(EventQueue::HORIZON), event.encode());
-        let place = Place::of(time, code, 0);
+        self.schedule_code_across(node, time, event.encode());
+    }
+
+    #[inline(never)] // as above
+    fn schedule_code_across(&mut self, node: u32, time: Time, code: u32) {
         if self.turns.are_taken() {
-            self.turns.push_to(node as usize, place, code);
+            self.turns.push_to(node as usize, Place::of(time.min(EventQueue::HORIZON), code, 0), code);
         } else {
-            self.events.push_own(place, code);
+            self.events.push(time, code);
         }
     }
 

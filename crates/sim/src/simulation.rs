@@ -153,50 +153,58 @@ impl Simulation {
         if self.exact.is_some() {
             return self.run_exact(max_events);
         }
-        match self.capture {
-            // A loop of its own: a capture that is not made costs nothing.
-            None => {
-                self.world.fabric.run.keeps_beside = true;
-                self.run_events::<false>(max_events, |_| false);
-                self.world.fabric.run.keeps_beside = false;
-                self.world.fabric.run.events.leave_beside();
-            }
-            Some(_) => {
-                self.run_events::<true>(max_events, |_| false);
-            }
-        }
+        self.world.fabric.run.keeps_beside = self.capture.is_none();
+        self.run_events(max_events, never);
+        self.world.fabric.run.keeps_beside = false;
+        self.world.fabric.run.events.leave_beside();
         self.progress()
     }
 
     /// Executes events up to one after which to `stop`: its code.
-    fn run_events<const CAPTURED: bool>(
+    fn run_events(&mut self, max_events: u64, stop: impl Fn(&World) -> bool) -> Option<u32> {
+        // A loop of its own: a capture that is not made, and looking ahead where that does not pay, cost nothing.
+        if self.capture.is_none() && !self.world.looks_ahead() {
+            self.run_plain_or_not::<true>(max_events, stop)
+        } else {
+            self.run_plain_or_not::<false>(max_events, stop)
+        }
+    }
+
+    #[inline(never)]
+    fn run_plain_or_not<const PLAIN: bool>(
         &mut self,
         max_events: u64,
         stop: impl Fn(&World) -> bool,
     ) -> Option<u32> {
         let end = self.plan.run.duration - self.world.fabric.run.skips.total;
-        let last = self.events.saturating_add(max_events);
-        while self.events < last && !self.world.fabric.run.finished {
-            match self.world.fabric.run.events.pop_first() {
-                Some((time, code)) if time <= end => {
-                    self.events += 1;
-                    self.world.fabric.run.now = time;
-                    self.world.look_ahead();
-                    self.dispatch(Event::decode(code));
-                    if CAPTURED {
-                        self.capture.as_mut().expect("it is captured").take(&mut self.world);
-                    }
-                    if stop(&self.world) {
-                        return Some(code);
-                    }
-                }
-                _ => {
-                    self.world.fabric.run.now = end;
-                    self.world.fabric.run.finished = true;
-                }
+        let (mut left, mut stopped) = (max_events, None);
+        while left > 0 && !self.world.fabric.run.finished {
+            let (time, code) = self.world.fabric.run.events.pop_first();
+            if time > end {
+                self.world.fabric.run.now = end;
+                self.world.fabric.run.finished = true;
+                break;
+            }
+            left -= 1;
+            self.world.fabric.run.now = time;
+            if !PLAIN {
+                self.world.look_ahead();
+            }
+            if let Some(port) = Event::arrival(code) {
+                arrive(&mut self.world, port); // as every other event does: a comparison, where the others take a jump by kind
+            } else {
+                self.dispatch(Event::decode(code));
+            }
+            if !PLAIN {
+                self.capture.iter_mut().for_each(|capture| capture.take(&mut self.world));
+            }
+            if stop(&self.world) {
+                stopped = Some(code);
+                break;
             }
         }
-        None
+        self.events += max_events - left;
+        stopped
     }
 
     #[inline(always)] // it is the event loop's
@@ -267,19 +275,28 @@ impl Simulation {
     }
 }
 
+/// Where events are executed up to a number or to the end.
+fn never(_: &World) -> bool {
+    false
+}
+
+/// The first packet on the link behind a port arrives.
+#[inline(always)] // it is the event loop's
+fn arrive(world: &mut World, port: u32) {
+    let fabric = &mut world.fabric;
+    let Some(Arrived { node, port, packet }) = fabric.on_arrival(port as usize) else { return };
+    match node.checked_sub(fabric.hosts) {
+        None => world.nics.receive(fabric, &mut world.tcp, node, packet),
+        Some(switch) if switch < fabric.switches.len() => fabric.switch_receive(switch, port, packet),
+        Some(_) => world.linux.receive(fabric, port, packet),
+    }
+}
+
 /// Has the world act on an event, if that concerns it alone.
 #[inline(always)] // it is the event loop's
 fn act(world: &mut World, event: Event) -> bool {
     match event {
-        Event::Arrival(port) => {
-            let fabric = &mut world.fabric;
-            let Some(Arrived { node, port, packet }) = fabric.on_arrival(port as usize) else { return true };
-            match node.checked_sub(fabric.hosts) {
-                None => world.nics.receive(fabric, &mut world.tcp, node, packet),
-                Some(switch) if switch < fabric.switches.len() => fabric.switch_receive(switch, port, packet),
-                Some(_) => world.linux.receive(fabric, port, packet),
-            }
-        }
+        Event::Arrival(port) => arrive(world, port),
         Event::PortWake(port) => {
             if let Some(host) = world.fabric.on_port_wake(port as usize) {
                 world.nics.transmit(&mut world.fabric, &mut world.tcp, host);

@@ -9,21 +9,24 @@ use tailback_proto::units::Time;
 use super::place::{time_of, Place};
 use super::queue::EventQueue;
 
-/// No event.
+/// No event. It comes after all others.
 const NOTHING: u128 = u128::MAX;
+
+/// In place of a number of events: none waits.
+const NONE_WAITS: u64 = u64::MAX;
 
 /// What is not in the queue's lists.
 #[derive(Debug)]
 pub(super) struct Beside {
     event: u128,
-    /// The event that was taken, and waits for the one that was beside; there is one if `pending` is a number.
+    /// The event that was taken, and waits for the one that was beside; there is one if `pushed` is not [`NONE_WAITS`].
     waiting: u128,
-    /// How many were in the lists when it was taken.
-    pending: usize,
+    /// How many had been scheduled when it was taken.
+    pushed: u64,
 }
 
 impl Beside {
-    pub const NOTHING: Beside = Beside { event: NOTHING, waiting: NOTHING, pending: usize::MAX };
+    pub const NOTHING: Beside = Beside { event: NOTHING, waiting: NOTHING, pushed: NONE_WAITS };
 }
 
 impl EventQueue {
@@ -40,43 +43,40 @@ impl EventQueue {
         self.beside.event == NOTHING
     }
 
-    /// Takes the first event, beside the queue or in it.
+    /// Takes the first event, beside the queue or in it. Where there is none it is due at the horizon.
     #[inline(always)] // as `pop`
-    pub fn pop_first(&mut self) -> Option<(Time, u32)> {
-        let taken = if self.beside.pending == self.len {
-            self.beside.pending = usize::MAX;
-            self.beside.waiting
-        } else {
-            self.leave_waiting();
-            self.pop().map_or(NOTHING, |_| self.last)
+    pub fn pop_first(&mut self) -> (Time, u32) {
+        let taken = 'taken: {
+            if self.beside.pushed != NONE_WAITS {
+                if std::mem::replace(&mut self.beside.pushed, NONE_WAITS) == self.pushed {
+                    break 'taken self.beside.waiting;
+                }
+                self.pushed += 1;
+                self.near.push(self.beside.waiting);
+            }
+            self.pop_entry().unwrap_or(NOTHING)
         };
         let event = self.beside.event;
-        if event < taken {
+        // Their halves are compared first: mostly times differ.
+        if (event >> 64) as u64 <= (taken >> 64) as u64 && event < taken {
             self.beside.event = NOTHING;
             if taken != NOTHING {
-                (self.beside.waiting, self.beside.pending) = (taken, self.len);
+                (self.beside.waiting, self.beside.pushed) = (taken, self.pushed);
             }
-            return Some((time_of(event), event as u32));
+            return (time_of(event), event as u32);
         }
-        (taken != NOTHING).then(|| (time_of(taken), taken as u32))
-    }
-
-    /// The event that waits, if one does, goes back.
-    #[inline(always)]
-    fn leave_waiting(&mut self) {
-        if self.beside.pending != usize::MAX {
-            self.beside.pending = usize::MAX;
-            self.len += 1;
-            self.near.push(self.beside.waiting);
-        }
+        (time_of(taken), taken as u32)
     }
 
     /// What is beside the queue goes to its place in it.
     pub fn leave_beside(&mut self) {
-        self.leave_waiting();
+        if std::mem::replace(&mut self.beside.pushed, NONE_WAITS) != NONE_WAITS {
+            self.pushed += 1;
+            self.near.push(self.beside.waiting);
+        }
         if !self.is_free_beside() {
             let event = std::mem::replace(&mut self.beside.event, NOTHING);
-            self.push_own(Place::split(event).0, event as u32);
+            self.push_at(Place::split(event).0, event as u32);
         }
     }
 }
@@ -87,8 +87,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Events of which some are kept beside the queue are acted on in the order of those that are all in it. Each schedules the
-        /// next of `spans`, some several.
+        /// Events of which some are kept beside the queue are acted on in the order of those that are all in it, at places that
+        /// the caller made. Each schedules the next of `spans`, some several.
         #[test]
         fn what_is_kept_beside_has_its_turn(
             ports in prop_oneof![Just(0usize), Just(5000)],
@@ -102,14 +102,20 @@ mod tests {
                         let (place, payload) = (Place::of(time, scheduled as u32, 0), scheduled as u32);
                         if keeps && quiet && queue.is_free_beside() {
                             queue.keep_beside(place, payload);
+                        } else if keeps {
+                            queue.push(time, payload);
                         } else {
-                            queue.push_own(place, payload);
+                            queue.push_at(place, payload);
                         }
                         scheduled += 1;
                     }
                 };
                 schedule(&mut queue, Time::ZERO, 5);
-                while let Some((time, payload)) = queue.pop_first() {
+                loop {
+                    let (time, payload) = queue.pop_first();
+                    if time == EventQueue::HORIZON {
+                        break;
+                    }
                     found.push((time, payload));
                     schedule(&mut queue, time, spans[payload as usize].2);
                     if found.len() % 16 == 0 {

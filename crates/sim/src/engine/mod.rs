@@ -5,6 +5,7 @@ mod arena;
 mod barrier;
 mod beside;
 mod heap;
+mod lists;
 mod numbers;
 mod place;
 mod prefetch;

@@ -1,7 +1,6 @@
 //! One wheel of the event queue: lists by slot, and which of them are not empty.
 
-/// No node.
-pub(super) const NONE: u32 = u32::MAX;
+use super::lists::NONE;
 
 /// A wheel of `SLOTS` slots, which are 64 times `WORDS`. Arrays of a power of two need no test of a masked index.
 #[derive(Debug)]
@@ -16,6 +15,27 @@ pub(super) struct Wheel<const SLOTS: usize, const WORDS: usize> {
 impl<const SLOTS: usize, const WORDS: usize> Wheel<SLOTS, WORDS> {
     pub fn new() -> Box<Self> {
         Box::new(Wheel { slots: [NONE; SLOTS], occupied: [0; WORDS], words: 0 })
+    }
+
+    /// The first occupied slot from `slot` on, and where its list begins; it is empty then.
+    #[inline(always)] // an event loop has it
+    pub fn take_from(&mut self, slot: usize) -> Option<(usize, u32)> {
+        let mut word = slot / 64 % WORDS;
+        let mut bits = self.occupied[word] & (u64::MAX << (slot % 64));
+        if bits == 0 {
+            let words = self.words & (u64::MAX << 1 << word);
+            if words == 0 {
+                return None;
+            }
+            word = words.trailing_zeros() as usize % WORDS;
+            bits = self.occupied[word];
+        }
+        self.occupied[word] ^= bits & bits.wrapping_neg();
+        if self.occupied[word] == 0 {
+            self.words &= !(1 << word);
+        }
+        let slot = word * 64 + bits.trailing_zeros() as usize;
+        Some((slot, std::mem::replace(&mut self.slots[slot % SLOTS], NONE)))
     }
 
     /// The first occupied slot from `slot` on.
@@ -45,10 +65,16 @@ impl<const SLOTS: usize, const WORDS: usize> Wheel<SLOTS, WORDS> {
 
     #[inline]
     pub fn fill(&mut self, slot: usize, node: u32) {
+        self.replace(slot, node);
+    }
+
+    /// The list of a slot begins with `node`. What it began with.
+    #[inline(always)]
+    pub fn replace(&mut self, slot: usize, node: u32) -> u32 {
         let word = slot / 64 % WORDS;
         self.occupied[word] |= 1 << (slot % 64);
         self.words |= 1 << word;
-        self.slots[slot % SLOTS] = node;
+        std::mem::replace(&mut self.slots[slot % SLOTS], node)
     }
 
     #[inline]

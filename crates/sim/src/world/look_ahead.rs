@@ -16,9 +16,15 @@ impl World {
     /// for one event earlier.
     #[inline(always)] // the test alone: a call for each event would cost small fabrics 2 % of all instructions
     pub fn look_ahead(&self) {
-        if self.fabric.ports.len() >= MANY_PORTS {
+        if self.looks_ahead() {
             self.ask_ahead();
         }
+    }
+
+    /// Whether the fabric is so large that it pays.
+    #[inline]
+    pub fn looks_ahead(&self) -> bool {
+        self.fabric.ports.len() >= MANY_PORTS
     }
 
     #[inline(never)]
@@ -107,7 +113,7 @@ impl World {
     /// node that has its turn next.
     #[inline]
     pub fn look_ahead_in_turn(&self, last: Time, next: Option<usize>) {
-        if self.fabric.ports.len() < MANY_PORTS {
+        if !self.looks_ahead() {
             return;
         }
         let turns = &self.fabric.run.turns;

@@ -137,8 +137,7 @@ impl Simulation {
             let una = |world: &World| world.nics.send_qps[qp].half.requester.acknowledged();
             let before = anchor.map(|_| una(&self.world));
             // In one place: each has a loop of its own.
-            let code =
-                self.run_events::<false>(most, |world| before.is_some_and(|before| una(world) != before));
+            let code = self.run_events(most, |world| before.is_some_and(|before| una(world) != before));
             if let Some(code) = code.filter(|_| !exact.is_disturbed(&self.world)) {
                 self.look_back(&mut exact, code);
             }
