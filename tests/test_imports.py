@@ -91,3 +91,21 @@ def test_a_run_loads_what_it_needs(tmp_path: Path) -> None:
         "asyncio",
     )
     assert not of(modules, *libraries)
+
+
+def test_a_report_loads_no_other_simulators(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    modules = loaded(tmp_path, "run", "tiny.yaml", "--quiet", "--out", "out")
+    assert of(modules, "tailback.report", "tailback.explain", "jinja2")
+    others = ("astra", "simai", "hpcc", "workload", "explain.trials", "comparison", "captured")
+    assert not of(modules, *(f"tailback.{name}" for name in others), "rich", "concurrent.futures")
+
+
+def test_the_command_reads_no_metadata_of_packages(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    words = ["run", "tiny.yaml", "--quiet", "--no-report", "--out", "out"]
+    command = [sys.executable, "-X", "importtime", "-m", "tailback.cli", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert of(modules, "tailback.run_folder")
+    assert not of(modules, "importlib.metadata", "email", "zipfile")

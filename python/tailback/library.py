@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 
-if TYPE_CHECKING:
-    from importlib.abc import Traversable
-
-_SCENARIOS = files("tailback") / "scenarios"
-_PUBLISHED = files("tailback") / "published"
-_LABS = files("tailback") / "lab" / "examples"
+_PACKAGE = Path(__file__).parent
+_SCENARIOS = _PACKAGE / "scenarios"
+_PUBLISHED = _PACKAGE / "published"
+_LABS = _PACKAGE / "lab" / "examples"
 _SUFFIX = ".yaml"
 
 
@@ -51,12 +48,12 @@ def published_text(name: str) -> bytes:
     return (_PUBLISHED / f"{name}{_SUFFIX}").read_bytes()
 
 
-def _all(folder: Traversable) -> dict[str, Traversable]:
+def _all(folder: Path) -> dict[str, Path]:
     found = {file.name.removesuffix(_SUFFIX): file for file in folder.iterdir()}
     return {name: file for name, file in sorted(found.items()) if name != file.name}
 
 
-def _first(file: Traversable, key: str) -> str:
+def _first(file: Path, key: str) -> str:
     """The value of a key near the beginning of a file. Reading a file to its end takes a while."""
     events = yaml.parse(file.read_bytes())
     scalars = (event.value for event in events if isinstance(event, yaml.ScalarEvent))

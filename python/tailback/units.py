@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -55,6 +56,8 @@ class Quantity:
     words: tuple[str, ...] = ()
     choices: tuple[int, ...] = ()
 
+    # The same few ranges are asked for again and again, and pydantic's types of them are made once, too.
+    @cache  # noqa: B019  they last as long as the process
     def between(self, minimum: str | None = None, maximum: str | None = None) -> Quantity:
         """The same quantity in a narrower range."""
         return replace(
