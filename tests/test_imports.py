@@ -98,7 +98,8 @@ def test_a_report_loads_no_other_simulators(tmp_path: Path) -> None:
     modules = loaded(tmp_path, "run", "tiny.yaml", "--quiet", "--out", "out")
     assert of(modules, "tailback.report", "tailback.explain", "jinja2")
     others = ("astra", "simai", "hpcc", "workload", "explain.trials", "comparison", "captured")
-    assert not of(modules, *(f"tailback.{name}" for name in others), "rich", "concurrent.futures")
+    libraries = ("rich", "pyarrow.compute", "concurrent.futures")
+    assert not of(modules, *(f"tailback.{name}" for name in others), *libraries)
 
 
 def test_the_command_reads_no_metadata_of_packages(tmp_path: Path) -> None:

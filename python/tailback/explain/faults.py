@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from tailback import text
+from tailback.recorded import compute as pc
 
 if TYPE_CHECKING:
     from tailback.explain.observed import Observed

@@ -12,13 +12,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from tailback.explain.ways import Port, Ways, is_counter
 from tailback.explain.work import Work
 from tailback.measures import ideal_payload_share, last_start
 from tailback.measures.collectives import collectives, training_jobs
 from tailback.measures.critical_path import critical_paths
+from tailback.recorded import compute as pc
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP, TRIMMED, link_changes
@@ -272,7 +272,7 @@ class Observed(Ways):
     @cached_property
     def leaves_messages(self) -> bool:
         """Whether messages were not done when the run ended, of senders that run out of work."""
-        states = set(self.flows.column("state").unique().to_pylist())
+        states = set(pc.unique(self.flows.column("state")).to_pylist())
         return not self.work.endless and states != {"done"}
 
     @cached_property
@@ -336,7 +336,7 @@ class Observed(Ways):
         """`roce`, `tcp`."""
         if "protocol" not in self.flows.column_names:
             return {"roce"}
-        return set(self.flows.column("protocol").unique().to_pylist())
+        return set(pc.unique(self.flows.column("protocol")).to_pylist())
 
     @property
     def has_tcp(self) -> bool:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pyarrow.compute as pc
 
 from tailback import text
 from tailback.explain import faults
 from tailback.explain.bridge import core_shares
 from tailback.explain.stages import FEW_BYTES, FULL, SOME, Figure, Stage, Stages
 from tailback.explain.ways import Pair, Port, is_counter
+from tailback.recorded import compute as pc
 from tailback.recorded.bins import Array
 from tailback.recorded.setup import ROCE, TCP
 
@@ -56,10 +56,10 @@ class Senders:
         if "ideal_fct_ps" not in flows.column_names:
             return set()
         pairs, number = self.seen.ends
-        began = flows.column("start_ps").is_valid().to_numpy()
-        single = flows.column("ideal_fct_ps").is_valid().to_numpy()
+        began = pc.is_valid(flows.column("start_ps")).to_numpy()
+        single = pc.is_valid(flows.column("ideal_fct_ps")).to_numpy()
         counts = np.flatnonzero(began & single)
-        size = flows.column("message_bytes").take(counts).to_numpy().astype(np.float64)
+        size = pc.take(flows.column("message_bytes"), counts).to_numpy().astype(np.float64)
         sizes = np.bincount(number[counts], size, len(pairs))
         took = np.bincount(number[counts], self._took_ps[counts] / 1e12 * size, len(pairs))
         endless = set(np.unique(number[began & ~single]).tolist())
@@ -73,8 +73,8 @@ class Senders:
         start, end = (self.seen.flows.column(name) for name in ("start_ps", "end_ps"))
         begin, until = (pc.fill_null(column, 0).to_numpy().astype(np.int64) for column in (start, end))
         rest = self.seen.bins.end_s * 1e12 - begin
-        took = np.where(end.is_valid().to_numpy(), (until - begin).astype(np.float64), rest)
-        return np.where(start.is_valid().to_numpy(), took, 0.0)
+        took = np.where(pc.is_valid(end).to_numpy(), (until - begin).astype(np.float64), rest)
+        return np.where(pc.is_valid(start).to_numpy(), took, 0.0)
 
     def late(self) -> dict[Pair, float]:
         """What each pair weighs: its part of the payload; of messages less for those that took
@@ -84,8 +84,8 @@ class Senders:
         if self.seen.work.endless:
             return {pair: pair.weight for pair in self.seen.pairs}
         pairs, number = self.seen.ends
-        began = np.flatnonzero(flows.column("start_ps").is_valid().to_numpy())
-        delivered = flows.column("bytes_delivered").take(began).to_numpy().astype(np.float64)
+        began = np.flatnonzero(pc.is_valid(flows.column("start_ps")).to_numpy())
+        delivered = pc.take(flows.column("bytes_delivered"), began).to_numpy().astype(np.float64)
         took = self._took_ps[began] / 1e12 / self.seen.work.done_s
         # Python's power: that of numpy is another one in the last digit on some machines.
         part = np.minimum(1.0, took)
@@ -134,7 +134,7 @@ class Senders:
         names = ["src", "state", "message_bytes", "messages_posted", "messages_completed", "rate_bps"]
         names += ["ideal_fct_ps"]
         names += ["protocol", "srtt_ps", "goodput_bps"]
-        source = flows.column("src").combine_chunks().dictionary_encode()
+        source = pc.dictionary_encode(flows.column("src").combine_chunks())
         heard = np.bincount(
             source.indices.to_numpy(), flows.column("rp_cnp_handled").to_numpy(), len(source.dictionary)
         )
@@ -146,7 +146,7 @@ class Senders:
         counts = pc.equal(flows.column("state"), "running")
         if "protocol" in flows.column_names:
             counts = pc.or_(counts, pc.equal(flows.column("protocol"), TCP))
-        kept = flows.select([name for name in names if name in flows.column_names]).filter(counts)
+        kept = pc.filter(flows.select([name for name in names if name in flows.column_names]), counts)
         for row in kept.to_pylist():
             one = found[row["src"]]
             if row.get("protocol", ROCE) == TCP:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tailback.recorded import compute as pc
 from tailback.recorded.run import Recorded
 
 MOST_ROUTES = 16
@@ -77,7 +78,7 @@ class Ways:
         numbers: dict[tuple[str, str], int] = {}
         number, at = np.empty(self.flows.num_rows, dtype=np.int32), 0
         for batch in self.flows.select(["src", "dst"]).to_batches(_AT_ONCE):
-            columns = [batch.column(end).dictionary_encode() for end in (0, 1)]
+            columns = [pc.dictionary_encode(batch.column(end)) for end in (0, 1)]
             sources, receivers = ([str(name) for name in column.dictionary.to_pylist()] for column in columns)
             src, dst = (column.indices.to_numpy().astype(np.int64) for column in columns)
             _, first, of_row = np.unique(src * len(receivers) + dst, return_index=True, return_inverse=True)

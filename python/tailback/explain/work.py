@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S, Array, Bins
 
 
@@ -51,7 +51,7 @@ class Work:
     def _offered(self) -> Array:
         """By the end of each bin, what an empty network of twice the rates would have delivered, in bytes."""
         names = ["start_ps", "ideal_fct_ps", "message_bytes"]
-        flows = self._flows.select(names).filter(pc.is_valid(self._flows.column("start_ps")))
+        flows = pc.filter(self._flows.select(names), pc.is_valid(self._flows.column("start_ps")))
         start, took, size = (flows.column(name).to_numpy() for name in names)
         if not len(start):
             return np.zeros(self._bins.count)

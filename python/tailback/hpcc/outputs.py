@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from tailback.recorded import compute as pc
 
 FCT, PFC, QLEN = "fct.txt", "pfc.txt", "qlen.txt"
 

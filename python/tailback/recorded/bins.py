@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tailback.limits import RESULT_BINS, RESULT_VALUES
+from tailback.recorded import compute as pc
 from tailback.text import natural
 
 ITEM, ITEM_AT_SENDER = "item", "item-at-sender"
@@ -99,7 +100,7 @@ class Bins:
         columns = {}
         for name in ("entity", "metric"):
             column = _in_one(series.column(name))
-            encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+            encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
             columns[name] = (encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist())
         entity_codes, entities = columns["entity"]
         known = {name: name for name in self._entities}

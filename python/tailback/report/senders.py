@@ -6,9 +6,9 @@ import re
 from itertools import pairwise
 
 import numpy as np
-import pyarrow.compute as pc
 
 from tailback import measures, text
+from tailback.recorded import compute as pc
 from tailback.recorded import parts
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE
@@ -32,11 +32,11 @@ def senders(result: Recorded) -> TextTable:
     protocols = summarise(result)["protocols"]
     both = len(protocols) > 1
     if "protocol" in result.flows.column_names and set(protocols) != {ROCE}:
-        flows = flows.filter(pc.equal(result.flows.column("protocol"), ROCE))
+        flows = pc.filter(flows, pc.equal(result.flows.column("protocol"), ROCE))
     since: measures.Since = "start" if summarise(result)["convergence_s"] is None else "convergence"
     goodputs = measures.sender_goodputs(result, since, protocol=ROCE if both else None)
     begun = parts.sending(result, protocol=ROCE) if flows.num_rows else []
-    source = flows.column("src").combine_chunks().dictionary_encode()
+    source = pc.dictionary_encode(flows.column("src").combine_chunks())
     codes = source.indices.to_numpy(zero_copy_only=False)
     code_of = {name: code for code, name in enumerate(source.dictionary.to_pylist())}
     order = np.argsort(codes, kind="stable")
@@ -49,7 +49,7 @@ def senders(result: Recorded) -> TextTable:
     }
     ends = {}
     for name in ("dst", "item"):
-        encoded = flows.column(name).combine_chunks().dictionary_encode()
+        encoded = pc.dictionary_encode(flows.column(name).combine_chunks())
         ends[name] = (encoded.indices.to_numpy(zero_copy_only=False)[order], encoded.dictionary.to_pylist())
     mine = {host: slice(int(edges[code_of[host]]), int(edges[code_of[host] + 1])) for host in begun}
     shared: dict[str, _Shared] = {}

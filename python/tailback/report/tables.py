@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tailback import text
+from tailback.recorded import compute as pc
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE, TCP
 from tailback.summary import summarise
@@ -47,12 +47,12 @@ def by_congestion(result: Recorded) -> TextTable:
     """A row a congestion control and traffic item, where a run has several of the former."""
     flows, rows = result.flows, []
     if "congestion" in flows.column_names:
-        flows = flows.filter(pc.is_valid(flows.column("congestion")))
+        flows = pc.filter(flows, pc.is_valid(flows.column("congestion")))
         keys = ["congestion", "item"]
         parts_of = flows.select(keys).group_by(keys, use_threads=False).aggregate([]).to_pylist()
         for key in sorted(parts_of, key=lambda key: (key["congestion"], text.natural(key["item"]))):
-            mine = flows.filter(
-                pc.and_(*(pc.equal(flows.column(name), value) for name, value in key.items()))
+            mine = pc.filter(
+                flows, pc.and_(*(pc.equal(flows.column(name), value) for name, value in key.items()))
             )
             sums = {
                 name: int(pc.sum(mine.column(name)).as_py())
@@ -63,7 +63,7 @@ def by_congestion(result: Recorded) -> TextTable:
                 [
                     key["congestion"],
                     key["item"],
-                    text.count(len(mine.column("src").unique())),
+                    text.count(len(pc.unique(mine.column("src")))),
                     text.count(mine.num_rows),
                     text.size(sums.pop("bytes_delivered")),
                     *(text.rate(float(np.quantile(rates, q))) for q in (0, 0.5, 1)),
@@ -218,7 +218,7 @@ def counters(result: Recorded) -> TextTable:
     """Every counter that is not zero, under the name that mlx5, ethtool or the switch prints."""
     # Only the nodes that have a place in the table are put in order: there may be thousands.
     counts = {
-        one["values"]: one["counts"] for one in result.counters.column("node").value_counts().to_pylist()
+        one["values"]: one["counts"] for one in pc.value_counts(result.counters.column("node")).to_pylist()
     }
     shown, covered = [], 0
     for node in sorted(counts, key=text.natural):
@@ -226,8 +226,8 @@ def counters(result: Recorded) -> TextTable:
             break
         shown.append(node)
         covered += counts[node]
-    table = result.counters.filter(
-        pc.is_in(result.counters.column("node"), pa.array(shown, pa.string()))
+    table = pc.filter(
+        result.counters, pc.is_in(result.counters.column("node"), pa.array(shown, pa.string()))
     ).to_pylist()
     table.sort(key=lambda row: (text.natural(row["node"]), text.natural(row["port"]), row["counter"]))
     rows = [

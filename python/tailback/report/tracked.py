@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tailback import measures, text
+from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE, TCP
@@ -162,7 +162,7 @@ def _spans(result: Recorded, wanted: set[str]) -> dict[str, tuple[float, float]]
     pairs = pc.binary_join_element_wise(*ends, "-")
     names = pc.binary_join_element_wise(pairs, "/", kinds, number, "")
     found = flows.select(["start_ps", "end_ps"]).append_column("name", names)
-    found = found.filter(pc.is_in(names, pa.array(sorted(wanted), pa.string())))
+    found = pc.filter(found, pc.is_in(names, pa.array(sorted(wanted), pa.string())))
     never = float("inf")
     return {
         row["name"]: (
