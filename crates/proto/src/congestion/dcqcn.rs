@@ -331,6 +331,16 @@ impl Controller for ReactionPoint {
     }
 }
 
+/// The larger of two numbers: one instruction, where `f64::max` takes eight for what is no number.
+#[inline]
+fn larger(a: f64, b: f64) -> f64 {
+    if a > b {
+        a
+    } else {
+        b
+    }
+}
+
 impl ReactionPoint {
     /// The rate that recovery aims at, bit/s.
     pub fn target(&self) -> f64 {
@@ -364,23 +374,42 @@ impl ReactionPoint {
         }
     }
 
+    /// Mostly one cut is due, which a loop around it would make dearer.
     #[inline(never)]
     fn run_due_timers(&mut self, p: &ReactionParameters, now: Time) {
+        self.run_next_timer(p, now);
+        if self.increase_at.min(self.cut_at) <= now {
+            self.run_more_timers(p, now);
+        }
+    }
+
+    #[cold]
+    fn run_more_timers(&mut self, p: &ReactionParameters, now: Time) {
         while self.increase_at.min(self.cut_at) <= now {
-            // At the same instant alpha comes before the increase, and the increase before the cut.
-            if self.increase_at <= self.cut_at {
-                let before = (self.rate, self.target);
-                self.increase_at += p.increase_period;
-                self.timer_events = self.timer_events.saturating_add(1);
-                self.increase(p);
-                if (self.rate, self.target) == before {
-                    self.skip_increases(p, now);
-                }
-            } else {
-                let at = self.cut_at;
-                self.update_alpha(p, at);
-                self.cut(p, at);
-            }
+            self.run_next_timer(p, now);
+        }
+    }
+
+    /// Replays the next cut or timer increase, which is due.
+    #[inline(always)] // as above
+    fn run_next_timer(&mut self, p: &ReactionParameters, now: Time) {
+        // At the same instant alpha comes before the increase, and the increase before the cut.
+        if self.increase_at <= self.cut_at {
+            return self.increase_by_timer(p, now);
+        }
+        let at = self.cut_at;
+        self.update_alpha(p, at);
+        self.cut(p, at);
+    }
+
+    #[inline(never)] // cuts are many, with CNPs
+    fn increase_by_timer(&mut self, p: &ReactionParameters, now: Time) {
+        let before = (self.rate, self.target);
+        self.increase_at += p.increase_period;
+        self.timer_events = self.timer_events.saturating_add(1);
+        self.increase(p);
+        if (self.rate, self.target) == before {
+            self.skip_increases(p, now);
         }
     }
 
@@ -419,7 +448,8 @@ impl ReactionPoint {
         if p.clamp_target || self.byte_events > 0 || (self.timer_events > 0 && p.clamp_after_timer) {
             self.target = self.rate;
         }
-        self.rate = (self.rate * (1.0 - self.alpha / p.gd)).max(self.rate * p.min_share_left).max(p.min_rate);
+        let rate = larger(self.rate * (1.0 - self.alpha / p.gd), self.rate * p.min_share_left);
+        self.rate = larger(rate, p.min_rate);
         self.timer_events = 0;
         self.byte_events = 0;
         self.bytes = 0;

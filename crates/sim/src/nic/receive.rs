@@ -3,6 +3,7 @@
 //! An ACK or NAK echoes what the packet that it answers brought: its CE mark, and the timestamp and telemetry of NICs whose
 //! controllers use them.
 
+use tailback_proto::congestion::notification_point::NotificationPoint;
 use tailback_proto::nic::Echo;
 use tailback_proto::transport::rc::{Timeout, Told, Verdict};
 use tailback_proto::units::Time;
@@ -10,7 +11,7 @@ use tailback_proto::wire::{ACK_FRAME_BYTES, CNP_FRAME_BYTES, PREAMBLE_AND_GAP_BY
 
 use super::pair_counts::EndSignal;
 use super::qp::{QpState, RecvQp, SendQp};
-use super::{Ethernet, Nics};
+use super::{Ethernet, Nic, NicModel, Nics};
 use crate::engine::{EventQueue, Place};
 use crate::event::Event;
 use crate::fabric::packet::{Amount, Detail, Kind, Packet, ACK_REQUEST, CE, CE_ECHO, NONE, TRIMMED};
@@ -72,10 +73,12 @@ impl Nics {
     ) {
         // The notification point sees every packet, in sequence or not.
         let qp = self.slots.of(packet.qp);
-        let (marked, cnp) = self.look_at_mark(fabric.run.now, host, qp, packet);
         let r = &mut self.recv_qps[qp as usize];
-        let src = r.src;
         let nic = &mut self.nics[host];
+        let model = &self.models[nic.model as usize];
+        let (marked, cnp) =
+            look_at_mark(fabric.run.now, nic, model, r, &mut self.notification_points, packet);
+        let src = r.src;
         let mut is_new = false;
         let ack_request = packet.flags & ACK_REQUEST != 0;
         let answer = match r.half.on_request(packet.psn(), 1, ack_request, &mut nic.counters.rdma) {
@@ -149,22 +152,6 @@ impl Nics {
         }
     }
 
-    /// Whether a packet of a sender is marked, and whether a CNP is to follow.
-    #[inline(always)]
-    fn look_at_mark(&mut self, now: Time, host: usize, qp: u32, packet: &Packet) -> (bool, bool) {
-        let nic = &mut self.nics[host];
-        let marked = (packet.flags & CE != 0) | nic.marks_ce;
-        if !marked {
-            return (false, false);
-        }
-        let r = &mut self.recv_qps[qp as usize];
-        r.np_ecn_marked_roce_packets += 1;
-        let (points, number) = (&mut self.notification_points, r.notification_point as usize);
-        let point = r.sends_cnps.then(|| &mut points[number]);
-        let interval = self.models[nic.model as usize].min_time_between_cnps[r.congestion as usize];
-        (true, r.half.on_marked(now, point, interval, &mut nic.counters.rdma))
-    }
-
     /// The headers of a packet that a switch trimmed: they are answered at once. A packet that had arrived is acknowledged.
     #[inline(never)] // what most runs never need stays out of the way of what they do
     fn on_trimmed(
@@ -176,7 +163,10 @@ impl Nics {
         packet: &Packet,
     ) {
         let qp = self.slots.of(packet.qp);
-        let (marked, cnp) = self.look_at_mark(fabric.run.now, host, qp, packet);
+        let (nic, r) = (&mut self.nics[host], &mut self.recv_qps[qp as usize]);
+        let model = &self.models[nic.model as usize];
+        let (marked, cnp) =
+            look_at_mark(fabric.run.now, nic, model, r, &mut self.notification_points, packet);
         if cnp {
             self.send_cnp(fabric, ethernet, host, packet);
         }
@@ -392,6 +382,26 @@ fn delay_nak(fabric: &mut Fabric, qp: u32, nak: u32, delay: Time) {
     let at = (fabric.run.now + delay).min(EventQueue::HORIZON);
     let place = Place::of(at, Event::DelayedNak(qp).encode(), 0);
     fabric.run.schedule_at(place, Event::DelayedNak(nak).encode());
+}
+
+/// Whether a packet of a sender is marked, and whether a CNP is to follow.
+#[inline(always)] // the caller has looked up what it takes
+fn look_at_mark(
+    now: Time,
+    nic: &mut Nic,
+    model: &NicModel,
+    r: &mut RecvQp,
+    points: &mut [NotificationPoint],
+    packet: &Packet,
+) -> (bool, bool) {
+    let marked = (packet.flags & CE != 0) | nic.marks_ce;
+    if !marked {
+        return (false, false);
+    }
+    r.np_ecn_marked_roce_packets += 1;
+    let point = r.sends_cnps.then(|| &mut points[r.notification_point as usize]);
+    let interval = model.min_time_between_cnps[r.congestion as usize];
+    (true, r.half.on_marked(now, point, interval, &mut nic.counters.rdma))
 }
 
 /// A packet that answers another.

@@ -228,17 +228,51 @@ impl Requester {
     /// Sends the next packet, which takes `packets` sequence numbers: a READ request takes one for each
     /// response (IBTA 9.7.3.1). Call only while `has_work()`. `ask`: the packet asks for an ACK, even if it
     /// is not its turn.
-    #[inline(always)] // a sender's packets have two ways out, both hot
+    #[inline(always)] // a sender's packets have one way out
     pub fn send(&mut self, p: &RcParameters, now: Time, ask: bool, packets: u64) -> Outgoing {
+        if self.board.is_some() {
+            return self.send_selectively(p, now, ask, packets);
+        }
         debug_assert!(self.has_work());
         let sequence = self.next;
-        let waited = self.board.is_some().then(|| self.unsent());
+        let retransmission = sequence < self.sent;
+        self.next += packets;
+        self.sent = self.sent.max(self.next);
+        let ack_request = self.asks(p, ask);
+        if ack_request {
+            self.await_ack(p, now);
+        }
+        let psn = wire_psn(sequence);
+        Outgoing { sequence, psn, ack_request, retransmission, taken: packets as i64 }
+    }
+
+    /// Whether the packet that is sent asks for an ACK.
+    #[inline(always)] // as above
+    fn asks(&mut self, p: &RcParameters, ask: bool) -> bool {
+        self.since_ack_request += 1;
+        ask || self.since_ack_request >= p.ack_every || self.next >= self.sendable()
+    }
+
+    /// The packet that is sent asks for an ACK.
+    #[inline]
+    fn await_ack(&mut self, p: &RcParameters, now: Time) {
+        self.since_ack_request = 0;
+        self.asked = self.asked.max(self.next);
+        self.waiting_since = self.waiting_since.min(now);
+        self.deadline = self.deadline.min(now + self.timeout(p));
+    }
+
+    /// The same where the connection repeats selectively.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn send_selectively(&mut self, p: &RcParameters, now: Time, ask: bool, packets: u64) -> Outgoing {
+        debug_assert!(self.has_work());
+        let sequence = self.next;
+        let waited = self.unsent();
         let retransmission = sequence < self.sent;
         let was_few = self.sent - self.una < FEW;
         self.next += packets;
         self.sent = self.sent.max(self.next);
-        self.since_ack_request += 1;
-        let mut ack_request = ask || self.since_ack_request >= p.ack_every || self.next >= self.sendable();
+        let mut ack_request = self.asks(p, ask);
         if let Some(board) = &mut self.board {
             // A packet that fills a gap is worth an answer.
             ack_request |= retransmission;
@@ -251,16 +285,10 @@ impl Requester {
             }
         }
         if ack_request {
-            self.since_ack_request = 0;
-            self.asked = self.asked.max(self.next);
-            self.waiting_since = self.waiting_since.min(now);
-            self.deadline = self.deadline.min(now + self.timeout(p));
+            self.await_ack(p, now);
         }
         self.choose_next();
-        let taken = match waited {
-            None => packets as i64,
-            Some(waited) => waited as i64 - self.unsent() as i64,
-        };
+        let taken = waited as i64 - self.unsent() as i64;
         Outgoing { sequence, psn: wire_psn(sequence), ack_request, retransmission, taken }
     }
 
