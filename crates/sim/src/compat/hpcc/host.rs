@@ -81,8 +81,8 @@ impl World {
             acks.begin(flow, Start { line_rate: qp.line_rate, base_rtt_ns: base_rtt, window: qp.window });
         }
         (qp.data_route, qp.route_lengths.0) = self.add_route(port, qp.key(false), qp.dst);
-        (qp.ack_route, qp.route_lengths.1) =
-            self.add_route(self.recv[flow as usize].port, qp.key(true), qp.src);
+        let back = self.recv[flow as usize].port;
+        (self.recv[flow as usize].ack_route, qp.route_lengths.1) = self.add_route(back, qp.key(true), qp.src);
         if let Some(table) = self.qp_tables.get_mut(qp.src as usize) {
             table.insert(qp.table_key(), flow);
         }
@@ -141,7 +141,7 @@ impl World {
         let (owner, paused) = (p.owner as usize, p.paused);
         let ack_priority = if self.plan.ack_high_priority { 0 } else { ACK_PRIORITY };
         let nic = &mut self.nics[owner];
-        if paused & 1 << ack_priority == 0 {
+        if !nic.acks.is_empty() && paused & 1 << ack_priority == 0 {
             if let Some(packet) = nic.acks.pop(&self.packets) {
                 self.start(port, packet);
                 return;
@@ -189,20 +189,22 @@ impl World {
     #[inline]
     fn pick(&self, owner: usize, paused: u8) -> Option<usize> {
         let nic = &self.nics[owner];
-        let count = nic.qps.len();
-        if count == 0 {
-            return None;
-        }
         let variable = self.plan.window.variable;
+        let may = |slot: usize| {
+            let qp = &self.send[nic.qps[slot] as usize];
+            paused & 1 << qp.priority == 0 && !qp.is_window_bound(variable)
+        };
+        let count = match nic.ready[..] {
+            [] => return None,
+            // Mostly there is one, and no turn to look for.
+            [ready] => return (ready <= self.now && may(0)).then_some(0),
+            _ => nic.qps.len(),
+        };
         let next = nic.last_served as usize + 1;
         let first = match next {
             next if next < count => next,
             next if next == count => 0,
             _ => next % count,
-        };
-        let may = |slot: usize| {
-            let qp = &self.send[nic.qps[slot] as usize];
-            paused & 1 << qp.priority == 0 && !qp.is_window_bound(variable)
         };
         let find = |from: usize, ready: &[u64]| {
             let mut slots = (from..).zip(ready);

@@ -81,7 +81,8 @@ impl World {
         self.over.rows.put(self.send[flow].number as usize, row);
         let queues = self.queues_of(flow);
         self.over.queues.extend(queues);
-        let &SendQp { data_route, ack_route, route_lengths, packets_sent, .. } = &self.send[flow];
+        let &SendQp { data_route, route_lengths, packets_sent, .. } = &self.send[flow];
+        let ack_route = self.recv[flow].ack_route;
         self.over.packets_sent += packets_sent;
         for (at, ports) in [(data_route, route_lengths.0), (ack_route, route_lengths.1)] {
             self.over.free_routes.entry(ports).or_default().push(at);
@@ -90,12 +91,12 @@ impl World {
 
     /// Takes a place for a queue pair.
     pub fn take_place(&mut self, place: usize, qp: SendQp) {
+        let recv = RecvQp::new(qp.dst);
         if place == self.send.len() {
             self.send.push(qp);
-            self.recv.push(RecvQp::new());
+            self.recv.push(recv);
         } else {
-            self.send[place] = qp;
-            self.recv[place] = RecvQp::new();
+            (self.send[place], self.recv[place]) = (qp, recv);
         }
     }
 

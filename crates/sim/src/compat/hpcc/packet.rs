@@ -34,6 +34,7 @@ const PRIORITY_SHIFT: u32 = 5;
 
 /// A packet, or another event: two share a cache line, and what comes in is found where the calendar has it.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))] // in one cache line, wherever the first one lies
 pub(super) struct Packet {
     /// Order among the events of a list of the calendar.
     pub key: u64,

@@ -8,41 +8,48 @@ use super::routing::{address, flow_key};
 
 /// The sending half.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))] // what each packet needs is in the first two cache lines
 pub(super) struct SendQp {
-    /// Number of its message in the run.
-    pub number: u32,
     pub snd_nxt: u32,
     pub snd_una: u32,
     pub size: u32,
+    /// Furthest byte ever sent.
+    pub furthest: u32,
     /// Port that it sends from.
     pub port: u32,
     /// Place in that port's round robin.
     pub slot: u32,
+    /// Where the route of its data begins.
+    pub data_route: u32,
+    /// Size on the wire of the packet sent last.
+    pub last_wire: u32,
+    pub next_avail: u64,
+    pub packets_sent: u64,
+    /// Cap on what is in flight at full rate; 0 = none.
+    pub window: u32,
+    /// Number among the hosts, as `dst`.
+    pub src: u32,
     pub priority: u8,
     pub started: bool,
     pub done: bool,
-    /// Cap on what is in flight at full rate; 0 = none.
-    pub window: u32,
-    pub line_rate: u64,
-    pub next_avail: u64,
-    pub reaction: ReactionPoint,
+    pub timeout_pending: bool,
+    gap_wire: u32,
     /// The gap worked out last, and the size on the wire and the rate that it belongs to.
     gap: u64,
-    gap_wire: u32,
     gap_rate: u64,
+    pub line_rate: u64,
+    pub reaction: ReactionPoint,
+    pub cnps: u64,
     /// When the increase timer is due; an entry of the calendar for another time is a cancelled one.
     pub increase_due: u64,
     /// Cancelled entries at that very time, before the one that counts.
     pub increase_stale: u32,
-    /// Where the routes of its data and of its ACKs begin.
-    pub data_route: u32,
-    pub ack_route: u32,
-    /// How many ports follow each other there, each way.
-    pub route_lengths: (u32, u32),
     /// Entries of the calendar that name it.
     pub timers: u32,
-    /// Numbers among the hosts.
-    pub src: u32,
+    /// Number of its message in the run.
+    pub number: u32,
+    /// How many ports follow each other on its routes, each way.
+    pub route_lengths: (u32, u32),
     pub dst: u32,
     pub src_node: u32,
     pub dst_node: u32,
@@ -52,14 +59,7 @@ pub(super) struct SendQp {
     pub end: u64,
     /// Departure: when nothing sent or acknowledged counts as a loss.
     pub timeout_at: u64,
-    pub timeout_pending: bool,
-    pub packets_sent: u64,
-    /// Size on the wire of the packet sent last.
-    pub last_wire: u32,
-    /// Furthest byte ever sent.
-    pub furthest: u32,
     pub nacks: u64,
-    pub cnps: u64,
     pub timeouts: u64,
 }
 
@@ -86,7 +86,6 @@ impl SendQp {
             increase_due: 0,
             increase_stale: 0,
             data_route: 0,
-            ack_route: 0,
             route_lengths: (0, 0),
             timers: 0,
             src,
@@ -162,8 +161,11 @@ pub(super) struct RecvQp {
     pub expected: u32,
     pub last_nack: u32,
     pub nack_timer: u64,
-    /// Port that its ACKs leave by.
+    /// Port that its ACKs leave by, and where the route from there begins.
     pub port: u32,
+    pub ack_route: u32,
+    /// Number among the hosts.
+    pub host: u32,
     /// Departure: when it last flagged an ACK.
     pub flagged: Option<u64>,
     pub delivered: u64,
@@ -174,8 +176,10 @@ pub(super) struct RecvQp {
 }
 
 impl RecvQp {
-    pub fn new() -> Self {
+    pub fn new(host: u32) -> Self {
         RecvQp {
+            host,
+            ack_route: 0,
             expected: 0,
             last_nack: 0,
             nack_timer: 0,

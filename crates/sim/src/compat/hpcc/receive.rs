@@ -14,7 +14,7 @@ impl World {
         let payload = wire as u32 - self.data_overhead;
         let plan = &self.plan;
         let recv = &mut self.recv[flow as usize];
-        let host = &mut self.host_counters[self.send[flow as usize].dst as usize];
+        let host = &mut self.host_counters[recv.host as usize];
         let marked = flags & CE != 0;
         host.marked += marked as u64;
         recv.marked += marked as u64;
@@ -59,12 +59,12 @@ impl World {
         recv.cnp_sent += flag as u64;
         host.cnp_sent += flag as u64;
         // The packet becomes its own ACK.
-        let (expected, port) = (recv.expected, recv.port);
+        let (expected, port, route) = (recv.expected, recv.port, recv.ack_route);
         let ack = &mut self.packets[packet];
         ack.kind = kind;
         ack.seq = expected;
         ack.wire = self.ack_bytes as u16;
-        ack.route = self.send[flow as usize].ack_route;
+        ack.route = route;
         ack.flag(if flag { CNP } else { 0 });
         let owner = self.ports[port as usize].owner as usize;
         self.nics[owner].acks.push(&mut self.packets, packet);

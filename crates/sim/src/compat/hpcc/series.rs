@@ -56,7 +56,10 @@ quantities_as! {
         "queue_mean_bytes": Mean = {
             let lane = &mut bin.world.lanes[at];
             lane.integrate(bin.now.0);
-            std::mem::take(&mut lane.byte_ns) as f64 * 1000.0 / bin.span.0 as f64
+            match std::mem::take(&mut lane.byte_ns) {
+                0 => 0.0,
+                byte_ns => byte_ns as f64 * 1000.0 / bin.span.0 as f64,
+            }
         };
         "queue_max_bytes": Max = {
             let lane = &mut bin.world.lanes[at];
