@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -110,3 +111,29 @@ def test_the_command_reads_no_metadata_of_packages(tmp_path: Path) -> None:
     modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert of(modules, "tailback.run_folder")
     assert not of(modules, "importlib.metadata", "email", "zipfile")
+
+
+CONTROLLER = """import pandas
+from tailback import Controller
+
+class Mine(Controller):
+    pass
+"""
+
+
+@pytest.mark.parametrize("controller", [False, True])
+def test_the_command_loads_pandas_only_for_code_of_users(tmp_path: Path, controller: bool) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    (tmp_path / "mine.py").write_text(CONTROLLER)
+    (tmp_path / "pandas.py").write_text("import sys\nprint('pandas', file=sys.stderr)\n__version__ = '0.1'\n")
+    words = ["run", "tiny.yaml", "--quiet", "--no-report", "--out", "out"]
+    words += ["--controller", "mine.py:Mine"] if controller else []
+    done = subprocess.run(
+        [sys.executable, "-m", "tailback.cli", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ("pandas" in done.stderr) == controller

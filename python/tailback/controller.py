@@ -22,6 +22,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
+from tailback import start_up
+
 if TYPE_CHECKING:
     from tailback._engine import Ack, ControllerError
 
@@ -164,6 +166,7 @@ def from_source(source: bytes, path: str, name: str) -> Any:
     module = types.ModuleType(f"tailback_controller_{Path(path).stem}")
     module.__file__ = path
     sys.modules[module.__name__] = module  # where dataclasses look for it
+    start_up.show_pandas()
     try:
         exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
     except SyntaxError as error:

@@ -94,6 +94,23 @@ def loaded() -> None:
         gc.enable()
 
 
+class _NoPandas:
+    """Arrow loads pandas wherever it is installed, to know its objects, of which the command has none. That takes
+    half as long as all else in a short run.
+    """
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def show_pandas() -> None:
+    """To code of users, who may use it."""
+    if _NoPandas in sys.meta_path:
+        sys.meta_path.remove(_NoPandas)
+
+
 if _is_command():
     # To look for garbage among what is loaded, and at the end among all, takes a fifth of a short command.
     loading()
@@ -114,3 +131,4 @@ if _is_command():
     _no_plugins = ModuleType("pydantic.plugin._loader")
     _no_plugins.get_plugins = tuple  # type: ignore[attr-defined]
     sys.modules.setdefault(_no_plugins.__name__, _no_plugins)
+    sys.meta_path.insert(0, _NoPandas)
