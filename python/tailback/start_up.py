@@ -95,8 +95,8 @@ def loaded() -> None:
 
 
 class _NoPandas:
-    """Arrow loads pandas wherever it is installed, to know its objects, of which the command has none. That takes
-    half as long as all else in a short run.
+    """Arrow loads pandas wherever it is installed, to know its objects; the command has none. That takes half
+    as long as all else in a short run.
     """
 
     @staticmethod
