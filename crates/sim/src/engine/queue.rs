@@ -268,6 +268,12 @@ impl EventQueue {
             self.run.push(one.max(other));
             return one.min(other);
         }
+        self.begin_long_slice(at)
+    }
+
+    /// The same where there are more than two.
+    #[inline(never)]
+    fn begin_long_slice(&mut self, at: u32) -> u128 {
         self.lists.take_all(at, &mut self.run);
         self.run.sort_unstable_by(|a, b| b.cmp(a));
         self.run.pop().expect("no list is empty")

@@ -5,6 +5,7 @@ use super::lanes::lane;
 use super::packet::{Kind, Packet, CE, ECT};
 use super::port::{TAPPED, WEIGHTED};
 use super::switch::{IN_PAUSE_STORM, TRIMS};
+use super::transmit::Leaves;
 use super::Fabric;
 use crate::engine::{prefetch, uniform};
 use crate::event::Event;
@@ -88,13 +89,24 @@ impl Fabric {
             // It leaves at once: what follows would come to the same.
             group.max_bytes = group.max_bytes.max(group.bytes() + bytes);
             group.max_shared = group.max_shared.max(group.shared + bytes);
-            p.last_class = class;
-            let is_data = packet.kind == Kind::Data;
-            self.queues[(out_port, class)].pass(bytes);
-            if self.telemetry.is_on && is_data {
+            let (kind, wire_bytes) = (packet.kind, packet.wire_bytes as u32);
+            if self.telemetry.is_on && kind == Kind::Data {
                 self.write_telemetry(out_port, class, index);
+                p = &mut self.ports[out_port];
             }
-            self.send(out_port, index);
+            p.last_class = class;
+            let queue = &mut self.queues[(out_port, class)];
+            queue.pass(bytes);
+            let takes = p.serialization(&self.links, out_port, wire_bytes);
+            let first = p.begin(self.run.now, takes, &mut self.packets, index, queue);
+            let leaves = Leaves::of(p);
+            self.transmissions[kind as usize] += 1;
+            if leaves.flags & (WEIGHTED | TAPPED) != 0 {
+                self.tell_sent(out_port, index);
+            }
+            if first {
+                self.expect_arrival(out_port, leaves);
+            }
             return;
         }
         group.integrate(self.run.now);
@@ -197,7 +209,8 @@ impl Fabric {
             self.tell_sent(port, index);
         }
         if first {
-            self.expect_arrival(port);
+            // Seldom, so nothing of it is kept over the calls above.
+            self.expect_arrival(port, Leaves::of(&self.ports[port]));
         }
         if marked {
             self.mark(port, index);

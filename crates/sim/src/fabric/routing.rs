@@ -129,8 +129,18 @@ impl Routes {
     }
 
     /// The port by which `switch` forwards a packet of connection `qp` to host `dst`, if it knows a way.
-    #[inline]
+    #[inline(always)] // to the switch's own hosts it is less than a call
     pub fn next_port(&self, switch: usize, dst: u16, qp: u32) -> Option<usize> {
+        let home = &self.homes[dst as usize];
+        if home.switch as usize == switch {
+            return Some(home.port as usize);
+        }
+        self.next_port_away(switch, dst, qp)
+    }
+
+    /// The same to a host of another switch.
+    #[inline(never)]
+    fn next_port_away(&self, switch: usize, dst: u16, qp: u32) -> Option<usize> {
         let ports = self.next_ports(switch, dst);
         if ports.len() <= 1 {
             return ports.first().map(|&port| port as usize);

@@ -11,6 +11,24 @@ use crate::event::Event;
 #[cfg(debug_assertions)]
 use crate::gauge::Came;
 
+/// What is to be known of a port after a packet began to leave by it.
+pub(super) struct Leaves {
+    /// Node at the other end.
+    to: u32,
+    /// When it will be there.
+    arrival: Time,
+    /// The port's.
+    pub flags: u8,
+}
+
+impl Leaves {
+    #[inline(always)]
+    pub fn of(port: &Port) -> Leaves {
+        let &Port { peer_owner, busy_until, arrival_delay, flags, .. } = port;
+        Leaves { to: peer_owner, arrival: busy_until + arrival_delay, flags }
+    }
+}
+
 impl Fabric {
     /// Which of the `eligible` classes goes next.
     #[inline]
@@ -139,7 +157,7 @@ impl Fabric {
             self.tell_sent(port, index);
         }
         if first {
-            self.expect_arrival(port);
+            self.expect_arrival(port, Leaves::of(&self.ports[port]));
         }
     }
 
@@ -151,32 +169,31 @@ impl Fabric {
         if let Some(stamp) = stamp {
             self.telemetry.begin(index, stamp);
         }
-        self.send_past(port, index, &packet)
+        self.send_past::<false>(port, index, &packet)
     }
 
-    /// A packet goes out by its port at once, past its queue. When the transmitter is free again.
+    /// A packet goes out by its port at once, past its queue, which counts it as the most in it if `COUNTS`. When the transmitter
+    /// is free again.
     #[inline(always)] // as above
-    fn send_past(&mut self, port: usize, index: u32, packet: &Packet) -> Time {
+    fn send_past<const COUNTS: bool>(&mut self, port: usize, index: u32, packet: &Packet) -> Time {
         let &Packet { kind, class, wire_bytes, .. } = packet;
         let (wire_bytes, frame_bytes) = (wire_bytes as u32, packet.frame_bytes());
         let p = &mut self.ports[port];
         let takes = p.serialization(&self.links, port, wire_bytes);
         let queue = &mut self.queues[(port, class)];
+        if COUNTS {
+            queue.max_bytes = queue.max_bytes.max(frame_bytes);
+        }
         queue.rx_packets += 1;
         queue.rx_bytes += frame_bytes as u64;
         let first = p.begin(self.run.now, takes, &mut self.packets, index, queue);
-        let Port { busy_until, arrival_delay, peer_owner, flags, .. } = *p;
+        let (busy_until, leaves) = (p.busy_until, Leaves::of(p));
         self.transmissions[kind as usize] += 1;
-        if flags & (WEIGHTED | TAPPED) != 0 {
+        if leaves.flags & (WEIGHTED | TAPPED) != 0 {
             self.tell_sent(port, index);
         }
         if first {
-            if flags & CUT == 0 {
-                let arrival = busy_until + arrival_delay;
-                self.run.schedule_across(peer_owner, arrival, Event::Arrival(port as u32));
-            } else {
-                self.note_sent_across(port);
-            }
+            self.expect_arrival(port, leaves);
         }
         busy_until
     }
@@ -189,9 +206,7 @@ impl Fabric {
         let is_idle = p.is_idle(self.run.now, packet.class) && p.flags & WEIGHTED == 0;
         if is_idle {
             p.last_class = packet.class;
-            let queue = &mut self.queues[(port, packet.class)];
-            queue.max_bytes = queue.max_bytes.max(packet.frame_bytes());
-            self.send_past(port, index, &packet);
+            self.send_past::<true>(port, index, &packet);
         }
         is_idle
     }
@@ -209,14 +224,12 @@ impl Fabric {
     }
 
     /// A packet that just began is the first on the link behind `port`.
-    #[inline]
-    pub(super) fn expect_arrival(&mut self, port: usize) {
-        let Port { busy_until, arrival_delay, peer_owner, flags, .. } = self.ports[port];
-        if flags & CUT != 0 {
-            self.note_sent_across(port);
+    #[inline(always)] // the caller has looked up the port
+    pub(super) fn expect_arrival(&mut self, port: usize, leaves: Leaves) {
+        if leaves.flags & CUT == 0 {
+            self.run.schedule_across(leaves.to, leaves.arrival, Event::Arrival(port as u32));
         } else {
-            let arrival = busy_until + arrival_delay;
-            self.run.schedule_across(peer_owner, arrival, Event::Arrival(port as u32));
+            self.note_sent_across(port);
         }
     }
 
@@ -229,25 +242,42 @@ impl Fabric {
         let arrived = *arrived?; // else the link failed with the packet on it
         let index = p.in_flight.drop_first(&arrived);
         let (peer, node, flags) = (p.peer as usize, p.peer_owner as usize, p.flags);
+        let mut next_at = Time::NEVER;
         if let Some(next) = p.in_flight.first(packets) {
             prefetch(packets, next.next as usize);
-            self.run.schedule(next.arrival, Event::Arrival(port as u32));
+            next_at = next.arrival;
         }
-        let mut class = arrived.class;
+        let mut class = Some(arrived.class);
         if flags & (LOSSY | RECLASSIFIES) != 0 {
-            if flags & LOSSY != 0 && self.is_lost(port) {
-                self.drop_packet(port, index, DropReason::LinkLoss);
-                return None;
-            }
-            if flags & RECLASSIFIES != 0 {
-                class = self.classes.of(node)[arrived.code_point as usize];
-                self.packets[index].class = class;
-            }
+            class = self.class_on_arrival(port, index);
         }
-        let group = &mut self.groups[(peer, class)];
-        group.rx_packets += 1;
-        group.rx_bytes += arrived.frame_bytes() as u64;
+        if let Some(class) = class {
+            let group = &mut self.groups[(peer, class)];
+            group.rx_packets += 1;
+            group.rx_bytes += arrived.frame_bytes() as u64;
+        }
+        // Last, for nothing else is kept over the call.
+        if next_at != Time::NEVER {
+            self.run.schedule(next_at, Event::Arrival(port as u32));
+        }
+        class?;
         Some(Arrived { node, port: peer, packet: index })
+    }
+
+    /// The class of a packet that has arrived, which the link behind `port` may have lost, and the node there may put in another
+    /// one. `None`: it is lost.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    fn class_on_arrival(&mut self, port: usize, index: u32) -> Option<u8> {
+        let Port { flags, peer_owner, .. } = self.ports[port];
+        if flags & LOSSY != 0 && self.is_lost(port) {
+            self.drop_packet(port, index, DropReason::LinkLoss);
+            return None;
+        }
+        let packet = &mut self.packets[index];
+        if flags & RECLASSIFIES != 0 {
+            packet.class = self.classes.of(peer_owner as usize)[packet.code_point as usize];
+        }
+        Some(packet.class)
     }
 
     fn is_lost(&mut self, port: usize) -> bool {

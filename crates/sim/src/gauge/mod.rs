@@ -47,7 +47,10 @@ impl OverTime {
     /// the maximum.
     pub fn take_mean(&mut self, (now, span): (Time, Time), length: u64) -> f64 {
         self.held(now, length);
-        mean(std::mem::take(&mut self.integral), (now, span))
+        match std::mem::take(&mut self.integral) {
+            0 => 0.0, // as mostly: without conversions and a division
+            integral => mean(integral, (now, span)),
+        }
     }
 
     /// See `tailback_proto::repeats`. How it was since the last sample is recorded, and decides nothing.
