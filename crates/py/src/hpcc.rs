@@ -115,6 +115,7 @@ impl HpccSimulation {
                 Ok((Recording::new(recording)?, (fct, fct_file), pfc, qlen, origin_ns, finished))
             })
             .map_err(failed)?;
+        crate::memory::give_back();
         Ok(HpccRecording {
             recording: Py::new(py, recording)?,
             fct,

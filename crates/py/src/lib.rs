@@ -230,6 +230,7 @@ impl Simulation {
     fn finish(&mut self, py: Python<'_>) -> PyResult<Recording> {
         let simulation = self.0.take().ok_or_else(finished)?;
         let recording = py.detach(|| Recording::new(simulation.finish())).map_err(failed)?;
+        memory::give_back();
         self.raise_failure(py)?;
         Ok(recording)
     }

@@ -9,7 +9,8 @@ const LINE: &[u8] = b"tailback: out of memory\n";
 /// The system's allocator. Where that has nothing left, Rust would abort: status 134, and no word of Tailback's.
 pub struct OrEnd;
 
-// SAFETY: the system's allocator, except for a null pointer, which never comes back.
+// SAFETY: the system's allocator, which has all it gave from `malloc` and `posix_memalign`, except for a null pointer, which
+// never comes back.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for OrEnd {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -24,8 +25,26 @@ unsafe impl GlobalAlloc for OrEnd {
         System.dealloc(at, layout);
     }
 
+    /// A large table of cache lines grows by pages that move, too: the system's own way would copy it, with both there for a moment.
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        or_end(System.realloc(at, layout, size))
+        let grown = or_end(libc::realloc(at.cast(), size).cast::<u8>());
+        if (grown as usize).is_multiple_of(layout.align()) {
+            return grown;
+        }
+        let aligned = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+        grown.copy_to_nonoverlapping(aligned, size.min(layout.size()));
+        libc::free(grown.cast());
+        aligned
+    }
+}
+
+/// Gives the system back what a run has freed between pieces that are still in use; tables are made and written after it.
+#[allow(unsafe_code)]
+pub fn give_back() {
+    // SAFETY: it may be called at any time.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 
