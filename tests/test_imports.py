@@ -103,16 +103,6 @@ def test_a_report_loads_no_other_simulators(tmp_path: Path) -> None:
     assert not of(modules, *(f"tailback.{name}" for name in others), *libraries)
 
 
-def test_the_command_reads_no_metadata_of_packages(tmp_path: Path) -> None:
-    (tmp_path / "tiny.yaml").write_text(TINY)
-    words = ["run", "tiny.yaml", "--quiet", "--no-report", "--out", "out"]
-    command = [sys.executable, "-X", "importtime", "-m", "tailback.cli", *words]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert of(modules, "tailback.run_folder")
-    assert not of(modules, "importlib.metadata", "email", "zipfile")
-
-
 CONTROLLER = """import pandas
 from tailback import Controller
 

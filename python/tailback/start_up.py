@@ -12,7 +12,7 @@ import os
 import resource
 import signal
 import sys
-from types import FrameType, ModuleType, TracebackType
+from types import FrameType, TracebackType
 
 OUT_OF_MEMORY, FAILED = 4, 5
 """Exit statuses, see `tailback.cli`."""
@@ -127,8 +127,4 @@ if _is_command():
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     # To find that there is none takes as long as fifty classes.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # Before it finds so, it loads what reads the metadata of packages, with parsers of e-mail and archives.
-    _no_plugins = ModuleType("pydantic.plugin._loader")
-    _no_plugins.get_plugins = tuple  # type: ignore[attr-defined]
-    sys.modules.setdefault(_no_plugins.__name__, _no_plugins)
     sys.meta_path.insert(0, _NoPandas)
