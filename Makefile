@@ -1,5 +1,5 @@
-# Everything is built into .venv; nothing outside the project is touched, except that `make browser` may install
-# Chromium for the browser tests.
+# Everything is built into .venv; nothing outside the project is touched, except that root's `make test` may install
+# Chromium and tshark, which some tests need.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,16 +11,17 @@ PIP_INSTALL := $(PIP) install --constraint requirements.txt
 
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 INSTALLED := $(VENV)/.installed
+# The engine that is there already: the fastest, or that of `make demo`, which gives equal results and builds in less time.
+ENGINE := $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(VENV)/.demo)
 
-.PHONY: demo install test test-rust test-python test-vm browser lint format fuzz fuzz-rust fuzz-python hostile soak headroom checked fit-coverage failure-points \
+.PHONY: demo install test test-rust test-python test-vm test-tools lint format fuzz fuzz-rust fuzz-python hostile soak headroom checked fit-coverage failure-points \
 	settings docs wheel \
 	bench scaling mutants lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
-# What is installed stays; without, a first look does not wait for the fastest engine. `make install` builds that.
-demo: $(if $(wildcard $(INSTALLED)),install,$(VENV)/.demo) ## build, run a moment of the 16-to-1 incast and say where its report is
+demo: $(ENGINE) ## build, run a moment of the 16-to-1 incast and say where its report is
 	@$(BIN)/tailback run roce-incast-lossless --set run.duration=400ms --set traffic.0.start_interval=10ms
 
 install: $(INSTALLED) ## build the engine and install into .venv
@@ -47,11 +48,11 @@ wheel: $(VENV)/bin/maturin ## build a wheel into dist/, install it into an empty
 	@$(BIN)/maturin build --release --locked --quiet --out dist
 	@sh tools/try-wheel $(PYTHON) dist/*.whl
 
-$(VENV)/.test: $(INSTALLED)
+$(VENV)/.test: $(ENGINE)
 	@$(PIP_INSTALL) --group test
 	@touch $@
 
-$(VENV)/.lint: $(INSTALLED)
+$(VENV)/.lint: $(ENGINE)
 	@$(PIP_INSTALL) --group lint
 	@touch $@
 
@@ -59,7 +60,7 @@ $(VENV)/.fuzz: $(VENV)/.test
 	@$(PIP_INSTALL) --only-binary atheris --group fuzz || true
 	@touch $@
 
-$(VENV)/.docs: $(INSTALLED)
+$(VENV)/.docs: $(ENGINE)
 	@$(PIP_INSTALL) --group docs
 	@touch $@
 
@@ -69,11 +70,11 @@ test-rust: ## tests of the engine
 	@sh tools/check-tools $(PYTHON) $(CARGO)
 	$(CARGO) test --locked --workspace --exclude tailback-fuzz
 
-test-python: $(VENV)/.test browser ## tests of the Python front
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+test-python: $(VENV)/.test test-tools ## tests of the Python front
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST)
 
-browser:
-	@sh tools/get-chromium
+test-tools:
+	@sh tools/get-test-tools
 
 test-vm: $(VENV)/.test ## perftest on a kernel's soft-RoCE, and veth with byte queue limits, in virtual machines; some minutes, as root
 	$(BIN)/python -m pytest -p no:cacheprovider tests/vm/perftest.py tests/vm/events.py tests/vm/lab.py tests/vm/veth_bql.py

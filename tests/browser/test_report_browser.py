@@ -81,7 +81,9 @@ def browser() -> Iterator[Any]:
             # Without one of the system's own, the Chromium that playwright itself installs.
             started = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
         except sync_api.Error as error:
-            pytest.skip(f"no Chromium: {str(error).splitlines()[0]}")
+            if CHROMIUM is not None:
+                raise
+            pytest.skip(f"Chromium is not installed: apt-get install chromium ({str(error).splitlines()[0]})")
         yield started
         started.close()
 
