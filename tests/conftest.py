@@ -42,4 +42,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     config.cache.set(LEFT_OUT, sorted({report.nodeid for report in skipped}))
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in sorted(reasons.items()):
-        terminalreporter.write_line(f"{count} {'test was' if count == 1 else 'tests were'} left out: {reason}")
+        terminalreporter.write_line(
+            f"{count} {'test was' if count == 1 else 'tests were'} left out: {reason}"
+        )

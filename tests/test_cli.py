@@ -38,7 +38,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         def advance(self, _: int) -> None:
             raise AssertionError("the engine was started")
 
-    monkeypatch.setattr(import_module("tailback.running"), "_simulation", lambda _: Simulation())
+    monkeypatch.setattr(import_module("tailback.running"), "begin", lambda _: Simulation())
 
 
 def test_a_scenario_comes_from_standard_input(
@@ -202,7 +202,7 @@ def test_an_impossible_plan_leaves_no_folder(
     def refuse(*_: object) -> None:
         raise ScenarioError([Problem("", (), "sw0: the engine says no")])
 
-    monkeypatch.setattr(import_module("tailback.running"), "_simulation", refuse)
+    monkeypatch.setattr(import_module("tailback.running"), "begin", refuse)
     folder = tmp_path / "runs" / below / "x"
     assert lines(["run", "first-flow", "--out", str(folder)], capsys) == (2, [], ["sw0: the engine says no"])
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ import tailback
 from commands import start, wait_until_it_simulates
 from tailback import cli
 from tailback.plan import Packed, make_plan, plan_json
-from tailback.running import _simulation
+from tailback.running import begin
 from tailback.scenario import builtin_names, load
 
 SHORT_INCAST = ["run.duration=1ms", "traffic.0.start_interval=0", "traffic.0.qps=4"]
@@ -68,7 +68,7 @@ def test_the_engine_takes_every_plan(name: str, sets: list[str]) -> None:
     if load(name).topology.kind == "veth":
         lacking = ("switch.", "host.", "topology.", "traffic.")
     known = [one for one in sets if not one.startswith(lacking)]
-    _simulation(Packed(plan_json(make_plan(load(name, sets=known))), b"", []))
+    begin(Packed(plan_json(make_plan(load(name, sets=known))), b"", []))
 
 
 def test_the_same_seed_gives_the_same_tables() -> None:

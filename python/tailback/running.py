@@ -6,14 +6,14 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from tailback import signals, start_up
 from tailback.capture import FILE, Capture
 from tailback.controller import Checked, Factory, failure
-from tailback.files.out_folder import Occupied, OutFolder, claim
+from tailback.files.out_folder import Occupied, OutFolder, claim, replacing
 from tailback.plan import Packed, make_plan, packed_plan
 from tailback.scenario import Problem, Scenario, ScenarioError, Source, load
 
@@ -109,7 +109,7 @@ def run_checked(
     plan = make_plan(checked)
     with own_controllers(checked):
         return carry_out(
-            _simulation(packed_plan(plan), list(checked.own_controllers.values())),
+            begin(packed_plan(plan), list(checked.own_controllers.values())),
             lambda recording, took: Result.from_recording(checked, plan, recording, *took),
             out,
             progress,
@@ -251,7 +251,12 @@ def _capturing(simulation: object) -> Capturing:
     return cast(Capturing, simulation)
 
 
-def _simulation(packed: Packed, controllers: Sequence[Checked] = ()) -> Simulation:
+def begin(packed: Packed, controllers: Sequence[Checked] = ()) -> Simulation:
+    """The engine with a plan, before its first event.
+
+    Raises:
+        ScenarioError: the engine refuses the plan.
+    """
     from tailback._engine import Simulation
 
     try:
@@ -278,15 +283,34 @@ def claimed(
     path = Path(out)
     try:
         return claim(path, "absent" if new else "any" if resume else "empty")
-    except Occupied as error:
-        if new:
+    except (OSError, ValueError) as error:
+        if new and isinstance(error, Occupied):
             raise
+        raise _not_to_be_had(path, error, "a new or empty folder that can be written") from None
+
+
+@contextmanager
+def replaced(out: Path) -> Iterator[None]:
+    """Around `claimed`: an older result in `out` is replaced by the new one.
+
+    Raises:
+        ScenarioError: what is there is no result of a command, or cannot be moved.
+    """
+    with ExitStack() as aside:
+        try:
+            aside.enter_context(replacing(out))
+        except (OSError, ValueError) as error:
+            raise _not_to_be_had(out, error, "a result of this command, or a new or empty folder") from None
+        yield
+
+
+def _not_to_be_had(path: Path, error: OSError | ValueError, expected: str) -> ScenarioError:
+    if isinstance(error, Occupied):
         found = str(error)
-    except FileExistsError:
+    elif isinstance(error, FileExistsError):
         found = "a file"
-    except OSError as error:
+    elif isinstance(error, OSError):
         found = (error.strerror or str(error)).lower()
-    except ValueError:
+    else:
         found = "a name that no folder can have"
-    text = f"found {found}, expected a new or empty folder that can be written"
-    raise ScenarioError([Problem(f"--out {path}", (), text)])
+    return ScenarioError([Problem(f"--out {path}", (), f"found {found}, expected {expected}")])

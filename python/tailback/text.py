@@ -75,8 +75,11 @@ def count(value: float) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """(1, 'packet') -> '1 packet'; (2000, 'packet') -> '2,000 packets'; (2, 'recovery') -> '2 recoveries'."""
-    several = noun[:-1] + "ies" if noun.endswith("ery") else noun + "s"
+    """(1, 'packet') -> '1 packet'; (2000, 'packet') -> '2,000 packets'; (2, 'recovery') -> '2 recoveries'.
+
+    (2, 'switch') -> '2 switches'.
+    """
+    several = noun[:-1] + "ies" if noun.endswith("ery") else noun + ("es" if noun.endswith("ch") else "s")
     return f"{count(number)} {noun if number == 1 else several}"
 
 

@@ -24,6 +24,7 @@ from tailback.start_up import FAILED, OUT_OF_MEMORY, loaded, out_of_memory
 
 COMMANDS = {
     "run": "Run a scenario and write its result: report, tables, counters.",
+    "check": "Say whether a scenario is good, and what its run will cost.",
     "hpcc": "Run the files of the HPCC ns-3 simulator as they are.",
     "astra": "Run ASTRA-sim's inputs as they are.",
     "simai": "Run SimAI's inputs as they are.",

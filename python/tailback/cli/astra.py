@@ -10,7 +10,7 @@ import typer
 from tailback.astra.inputs import AstraOptions, load_inputs
 from tailback.astra.run import CYCLES, run_astra
 from tailback.cli.command import command_app
-from tailback.cli.common import NoReport, Out, Quiet, bad_input, result_folder
+from tailback.cli.common import Force, NoReport, Out, Quiet, bad_input, result_folder
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_time, progress_bar
 from tailback.hpcc.plan import LATEST_END_NS
@@ -58,6 +58,7 @@ def astra(
         bool, typer.Option("--native", help="Use Tailback's own models of NICs and switches; no fct.txt.")
     ] = False,
     out: Out = None,
+    force: Force = False,
     no_report: NoReport = False,
     quiet: Quiet = False,
 ) -> None:
@@ -84,7 +85,7 @@ def astra(
         for warning in inputs.warnings:
             typer.echo(warning, err=True)
         name = inputs.network.name
-        with result_folder(out, name) as folder, progress_bar(quiet) as bar:
+        with result_folder(out, name, force) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, name, 0, LATEST_END_NS * 1000) if bar else None
             result = even_in_part(lambda: run_astra(inputs, out=folder, progress=steps, report=not no_report))
     typer.echo(result.outputs[CYCLES].decode(), nl=False)

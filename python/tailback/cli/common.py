@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -18,7 +18,7 @@ from tailback.cli import complete
 from tailback.cli.status import BAD_INPUT, silence_stdout
 from tailback.controller import FORM, split
 from tailback.files.out_folder import LAST, Occupied, OutFolder
-from tailback.running import claimed
+from tailback.running import claimed, replaced
 from tailback.scenario import Problem, ScenarioError
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ Controllers = Annotated[
 ]
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace the result that is in --out; anything else there is refused.")
 ]
 Jobs = Annotated[
     int | None,
@@ -107,13 +110,13 @@ def interrupted(what: str) -> NoReturn:
 
 
 @contextmanager
-def result_folder(out: Path | None, name: str) -> Iterator[OutFolder]:
+def result_folder(out: Path | None, name: str, force: bool = False) -> Iterator[OutFolder]:
     """Claims the folder for a result: that of --out, or `runs/NAME-TIME`, with a number after it if that is
-    taken.
+    taken. With `force`, a result that is in --out is there until the new one is.
 
     On an interrupt, prints what has been written.
     """
-    with _claimed(out, name) as folder:
+    with replaced(out) if out is not None and force else nullcontext(), _claimed(out, name) as folder:
         try:
             yield folder
         except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from tailback.cli.command import command_app
 from tailback.cli.common import (
     AsJson,
     Controllers,
+    Force,
     NoReport,
     Out,
     Quiet,
@@ -64,6 +65,7 @@ def endpoint(
         typer.Option("--clock", metavar="FILE", help="Use the clock of `tailback point --clock FILE`."),
     ] = None,
     out: Out = None,
+    force: Force = False,
     seed: Seed = None,
     no_report: NoReport = False,
     quiet: Quiet = False,
@@ -83,6 +85,7 @@ def endpoint(
             scenario,
             "endpoint",
             out,
+            force,
             quiet,
             interfaces=placed,
             capture=capture,

@@ -12,7 +12,19 @@ import typer
 from tailback import signals
 from tailback.cli import complete
 from tailback.cli.command import command_app
-from tailback.cli.common import AsJson, Jobs, On, Out, Quiet, Sets, bad_input, result_folder, say, say_json
+from tailback.cli.common import (
+    AsJson,
+    Force,
+    Jobs,
+    On,
+    Out,
+    Quiet,
+    Sets,
+    bad_input,
+    result_folder,
+    say,
+    say_json,
+)
 from tailback.cli.growing import growing
 from tailback.cli.status import DONE, FAULT
 from tailback.fitting import FitInterrupted, FitResult, fit, read_fit
@@ -71,6 +83,7 @@ def fit_(
         ),
     ] = None,
     out: Out = None,
+    force: Force = False,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -110,7 +123,7 @@ def fit_(
                 raise typer.BadParameter("expected MEASURED or --resume")
             else:
                 asked = read_fit(measured, fields)
-                with result_folder(out, asked.name) as folder, _going_on(folder.given):
+                with result_folder(out, asked.name, force) as folder, _going_on(folder.given):
                     place = folder.given
                     result = fit(asked, out=folder, jobs=jobs, on=on, progress=progress)
     raise typer.Exit(_conclude(result, place, strict, quiet, as_json))

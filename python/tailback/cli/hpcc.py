@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailback.cli.command import command_app
-from tailback.cli.common import AsJson, NoReport, Out, Quiet, bad_input, result_folder
+from tailback.cli.common import AsJson, Force, NoReport, Out, Quiet, bad_input, result_folder
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_time, progress_bar
 from tailback.hpcc.inputs import load_inputs
@@ -22,6 +22,7 @@ app = command_app()
 def hpcc(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.txt", help="The simulator's config file.")],
     out: Out = None,
+    force: Force = False,
     no_report: NoReport = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -36,7 +37,7 @@ def hpcc(
         inputs = load_inputs(config)
         for warning in warnings(inputs):
             typer.echo(warning, err=True)
-        with result_folder(out, inputs.name) as folder, progress_bar(quiet) as bar:
+        with result_folder(out, inputs.name, force) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, inputs.name, *span_ps(inputs)) if bar else None
             result = even_in_part(lambda: run_hpcc(inputs, out=folder, progress=steps, report=not no_report))
     raise typer.Exit(conclude(result, folder.given, quiet, as_json))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tailback.cli.command import command_app
-from tailback.cli.common import NoReport, Out, Quiet, bad_input, result_folder, say
+from tailback.cli.common import Force, NoReport, Out, Quiet, bad_input, result_folder, say
 from tailback.cli.outcome import conclude
 from tailback.cli.status import DONE, FAULT
 from tailback.lab import apply as applying
@@ -153,6 +153,7 @@ def collect(
         str | None, typer.Option("--test", metavar="NAME", help="The bandwidth test; default: the first.")
     ] = None,
     out: Out = None,
+    force: Force = False,
     no_report: NoReport = False,
     quiet: Quiet = False,
 ) -> None:
@@ -174,7 +175,7 @@ def collect(
         one = recorded.read(given, folder, chosen[0])
         others = [one for one in given.tests if one.tool == "ib_write_lat" and (folder / one.name).is_dir()]
         latencies = [recorded.read(given, folder, other) for other in others]
-        with result_folder(out, f"{given.name}-{chosen[0].name}") as made:
+        with result_folder(out, f"{given.name}-{chosen[0].name}", force) as made:
             result = result_of(given, scenario, one, latencies)
             result.write(made, not no_report)
     raise typer.Exit(conclude(result, made.given, quiet))

@@ -12,6 +12,7 @@ from tailback.cli.command import command_app
 from tailback.cli.common import (
     AsJson,
     Controllers,
+    Force,
     NoReport,
     Out,
     Quiet,
@@ -64,6 +65,7 @@ def live(
         typer.Option("--clean", callback=_clean, is_eager=True, help="Remove what earlier runs left behind."),
     ] = False,
     out: Out = None,
+    force: Force = False,
     seed: Seed = None,
     no_report: NoReport = False,
     quiet: Quiet = False,
@@ -83,16 +85,16 @@ def live(
         except UnitError as error:
             raise typer.BadParameter(f"--rate: {error}") from None
         result, folder = carried_out(
-            scenario, "live", out, quiet, slowdown=slowdown, capture=capture, report=not no_report
+            scenario, "live", out, force, quiet, slowdown=slowdown, capture=capture, report=not no_report
         )
     raise typer.Exit(conclude(result, folder, quiet, as_json))
 
 
 def carried_out(
-    scenario: Scenario, command: str, out: Path | None, quiet: bool, **how: Any
+    scenario: Scenario, command: str, out: Path | None, force: bool, quiet: bool, **how: Any
 ) -> tuple[Result, Path]:
     """Runs with real packets and a bar. Returns the result and its folder; `how`: see `tailback.live.run`."""
-    with result_folder(out, f"{scenario.name}-{command}") as folder, progress_bar(quiet) as bar:
+    with result_folder(out, f"{scenario.name}-{command}", force) as folder, progress_bar(quiet) as bar:
         steps = of_clock(bar, scenario.name, scenario.run.duration) if bar else None
         try:
             return lives.run(scenario, folder, progress=steps, **how), folder.given

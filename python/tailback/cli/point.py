@@ -14,7 +14,7 @@ import typer
 from tailback import point as points
 from tailback import text
 from tailback.cli.command import command_app
-from tailback.cli.common import AsJson, Out, Quiet, bad_input, result_folder, say, say_json
+from tailback.cli.common import AsJson, Force, Out, Quiet, bad_input, result_folder, say, say_json
 from tailback.cli.status import DONE, FAULT
 from tailback.point import kernel
 from tailback.point.settings import read
@@ -96,6 +96,7 @@ def point(
         ),
     ] = False,
     out: Out = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -114,7 +115,7 @@ def point(
         if in_kernel and (capture or clock):
             what = "--capture" if capture else "--clock"
             raise typer.BadParameter(f"{what}: found --kernel, expected the program's own point")
-        with result_folder(out, "point") as folder:
+        with result_folder(out, "point", force) as folder:
             mirror = folder.held() / points.MIRROR if capture else None
             with _display(quiet or as_json) as show:
                 told = (

@@ -8,7 +8,7 @@ import typer
 
 from tailback import signals
 from tailback.cli.command import command_app
-from tailback.cli.common import AsJson, Jobs, On, Out, bad_input, cores, result_folder, say, say_json
+from tailback.cli.common import AsJson, Force, Jobs, On, Out, bad_input, cores, result_folder, say, say_json
 from tailback.cli.progress import of_all, progress_bar
 from tailback.reproduce import ALL, names, planned_runs, reproduce_all
 from tailback.reproduce import reproduce as repeat
@@ -26,6 +26,7 @@ def reproduce(
         str, typer.Argument(metavar="NAME|all", help="A published experiment, or all of them in one report.")
     ],
     out: Out = None,
+    force: Force = False,
     strict: Annotated[bool, typer.Option("--strict", help="End with status 1 if a claim is missed.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Simulate less: a look, not a verdict.")] = False,
     only: Annotated[
@@ -49,7 +50,7 @@ def reproduce(
         if name == ALL and ids:
             raise ScenarioError([Problem("--only", (), "found with all, expected with one experiment")])
         runs = sum(planned_runs(one, quick, ids) for one in names(name))
-        with result_folder(out, name) as folder, progress_bar(quiet) as bar:
+        with result_folder(out, name, force) as folder, progress_bar(quiet) as bar:
             progress = of_all(bar, name, runs) if bar else None
             done: Reproduction | AllReproductions
             if name == ALL:

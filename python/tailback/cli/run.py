@@ -14,6 +14,7 @@ from tailback.cli.command import command_app
 from tailback.cli.common import (
     AsJson,
     Controllers,
+    Force,
     NoReport,
     Out,
     Quiet,
@@ -44,6 +45,7 @@ def run(
     name: ScenarioName,
     sets: Sets = None,
     out: Out = None,
+    force: Force = False,
     seed: Seed = None,
     seeds: Annotated[
         str | None, typer.Option("--seeds", metavar="LIST", help="Several seeds, such as 1..4 or 1,5,9.")
@@ -103,14 +105,14 @@ def run(
     if seeds is not None:
         if threads != "1":
             raise typer.BadParameter("--threads and --seeds exclude each other; see --jobs")
-        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet, as_json, own, not no_report)
+        _run_seeds(name, sets or [], out, seed, seeds, jobs, quiet, as_json, own, not no_report, force)
     if jobs is not None:
         raise typer.BadParameter("--jobs needs --seeds")
     with bad_input():
         cores = _threads(threads)
         scenario = load(name, sets=sets or (), seed=seed, controllers=own)
         _warn(scenario, quiet)
-        with result_folder(out, scenario.name) as folder, progress_bar(quiet) as bar:
+        with result_folder(out, scenario.name, force) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
             result = even_in_part(
                 lambda: run_checked(scenario, folder, steps, not no_report, captured, cores)
@@ -145,6 +147,7 @@ def _run_seeds(
     as_json: bool,
     controllers: dict[str, str],
     report: bool,
+    force: bool,
 ) -> NoReturn:
     """`run` with several seeds."""
     from tailback.seeds import parse, run_seeds  # imports what runs many at a time
@@ -156,7 +159,7 @@ def _run_seeds(
         scenario = load(name, sets=sets, controllers=controllers)
         title = scenario.name
         _warn(scenario, quiet)
-        with result_folder(out, title) as folder, progress_bar(quiet) as bar:
+        with result_folder(out, title, force) as folder, progress_bar(quiet) as bar:
             shares = of_runs(bar) if bar else None
             tell = (lambda one, share: shares(f"seed {one}", share)) if shares else None
             done = run_seeds(

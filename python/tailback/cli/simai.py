@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailback.cli.command import command_app
-from tailback.cli.common import NoReport, Out, Quiet, bad_input, result_folder
+from tailback.cli.common import Force, NoReport, Out, Quiet, bad_input, result_folder
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_time, progress_bar
 from tailback.hpcc.plan import LATEST_END_NS
@@ -39,6 +39,7 @@ def simai(
         bool, typer.Option("--native", help="Use Tailback's own models of NICs and switches; no fct.txt.")
     ] = False,
     out: Out = None,
+    force: Force = False,
     no_report: NoReport = False,
     quiet: Quiet = False,
 ) -> None:
@@ -60,7 +61,7 @@ def simai(
             if not quiet:
                 typer.echo(line(inputs, ended))
 
-        with result_folder(out, name) as folder, progress_bar(quiet) as bar:
+        with result_folder(out, name, force) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, name, 0, LATEST_END_NS * 1000) if bar else None
             result = even_in_part(
                 lambda: run_simai(inputs, out=folder, progress=steps, on_layer=tell, report=not no_report)

@@ -9,7 +9,7 @@ import typer
 
 from tailback import signals
 from tailback.cli.command import command_app
-from tailback.cli.common import Jobs, On, Out, Quiet, Sets, bad_input, result_folder, say
+from tailback.cli.common import Force, Jobs, On, Out, Quiet, Sets, bad_input, result_folder, say
 from tailback.cli.growing import growing
 from tailback.cli.status import DONE, FAULT
 from tailback.scenario import Problem, ScenarioError, load
@@ -76,6 +76,7 @@ def sweep_(
         ),
     ] = None,
     out: Out = None,
+    force: Force = False,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -104,7 +105,7 @@ def sweep_(
             else:
                 if not quiet:
                     _warn(asked)
-                with result_folder(out, asked.name) as folder:
+                with result_folder(out, asked.name, force) as folder:
                     place = folder.given
                     result = sweep(asked, out=folder, jobs=jobs, on=on, progress=progress)
     raise typer.Exit(_conclude(result, place, quiet))

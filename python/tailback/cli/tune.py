@@ -12,7 +12,7 @@ import typer
 
 from tailback import signals
 from tailback.cli.command import command_app
-from tailback.cli.common import AsJson, Jobs, On, Out, Quiet, bad_input, result_folder, say, say_json
+from tailback.cli.common import AsJson, Force, Jobs, On, Out, Quiet, bad_input, result_folder, say, say_json
 from tailback.cli.status import DONE, FAULT
 from tailback.scenario import Problem, ScenarioError
 from tailback.tuning import Progress, TuneDesign, TuneResult, read_tune, tune
@@ -30,6 +30,7 @@ def tune_(
         typer.Option("--trials", metavar="N", help="Number of trials, instead of the file's.", min=1),
     ] = None,
     out: Out = None,
+    force: Force = False,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -58,7 +59,7 @@ def tune_(
             elif asked is None:
                 raise typer.BadParameter("expected FILE or --resume")
             else:
-                with result_folder(out, asked.name) as folder:
+                with result_folder(out, asked.name, force) as folder:
                     place = folder.given
                     result = tune(asked, out=folder, jobs=jobs, on=on, progress=progress)
     raise typer.Exit(_conclude(result, place, quiet, as_json))

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +27,59 @@ from typing import Literal
 
 LAST = "summary.json"
 """The file that tells a whole result: the last that comes, and the first that goes."""
-_WRITING, _ASIDE = ".writing", ".old"
+_WRITING, _ASIDE, _REPLACED = ".writing", ".old", ".replaced"
+RESULT_MARKERS = {
+    LAST,
+    "asked.json",
+    "journal.jsonl",
+    "reproduce.json",
+    "seeds.json",
+    "sweep.json",
+    "tune.json",
+}
+"""Files that tell the result of a command: one of them is in each."""
+RESULT_NAMES = RESULT_MARKERS | {
+    "astra.json",
+    "capture.pcapng",
+    "config.txt",
+    "counters.json",
+    "entities.parquet",
+    "events.json",
+    "fit.html",
+    "fit.json",
+    "flow.txt",
+    "flows.parquet",
+    "folders",
+    "groups.json",
+    "inputs",
+    "logical.json",
+    "means.parquet",
+    "observations.parquet",
+    "plan.json",
+    "point.yaml",
+    "posterior.parquet",
+    "profiles.parquet",
+    "report.html",
+    "reproduce.html",
+    "runs",
+    "scenario.yaml",
+    "series.parquet",
+    "signals.parquet",
+    "simai.json",
+    "summary.parquet",
+    "sweep.html",
+    "system.json",
+    "timing.json",
+    "topology.txt",
+    "trace.json",
+    "trace.txt",
+    "trials.parquet",
+    "tune.html",
+    "tuned.json",
+    "workload.txt",
+}
+"""What is directly in the folder of a result, but for folders of seeds and other simulators' outputs."""
+_SEED = re.compile(r"seed-\d+")
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL, errno.ENOSYS)
 """What a file system says that cannot lock a folder, such as NFS."""
 
@@ -192,6 +246,54 @@ def claim(out: Path, may_be: MayBe = "empty") -> OutFolder:
             folder.__exit__(None, None, None)
             raise
         return folder
+
+
+@contextmanager
+def replacing(out: Path) -> Iterator[None]:
+    """Around a claim of `out`: a result that is there goes aside, and away once a new one is in its place.
+
+    Without a new one it is put back; what a killed process left aside is put back first.
+
+    Raises:
+        Occupied: it has a file that no command of Tailback writes, or another run writes there.
+        OSError: it cannot be moved, as a mount point.
+    """
+    path = out.resolve()
+    left = sorted(path.parent.glob(f".{_escaped(path.name)}.????????{_REPLACED}"))
+    if path.is_dir():
+        lock = _locked(path)
+        if lock >= 0:
+            os.close(lock)
+        _remove([path])
+    if left and not path.exists():
+        left[-1].rename(path)
+    if not path.is_dir() or not any(path.iterdir()):
+        yield
+        return
+    if (name := _foreign(path)) is not None:
+        raise Occupied(f"a folder with {name} in it, which is not part of a result")
+    aside = path.parent / f".{path.name}.{secrets.token_hex(4)}{_REPLACED}"
+    path.rename(aside)
+    try:
+        yield
+    finally:
+        if path.is_dir() and any(path.iterdir()):
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            _remove([path] if path.is_dir() else [])
+            aside.rename(path)
+
+
+def _foreign(folder: Path) -> str | None:
+    """The first name in a folder that no command writes into its result, or none."""
+    names = {path.name for path in folder.iterdir()}
+    if not names & RESULT_MARKERS:
+        return min(names)
+    own = set(RESULT_NAMES)
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        own.update(str(name).split("/")[0] for name in json.loads((folder / LAST).read_bytes())["outputs"])
+    foreign = [name for name in sorted(names) if name not in own and not _SEED.fullmatch(name)]
+    return foreign[0] if foreign else None
 
 
 def write_file(path: Path, data: bytes) -> None:
