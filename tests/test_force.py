@@ -1,4 +1,4 @@
-"""--force: a result of a command is replaced, whatever else is there is not, and nothing is lost on the way."""
+"""--force: a result is replaced, whatever else is there is not, and nothing is lost on the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's commands run as printed, pasted in order, twice; its example and what it prints are as shown."""
+"""The README's commands run as printed, in order, twice; its example and what it prints are as shown."""
 
 from __future__ import annotations
 

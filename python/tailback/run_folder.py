@@ -105,10 +105,8 @@ def write_trace(folder: Path) -> Path:
 
     result = read_run(folder)
     if not result.meta.get("jobs"):
-        raise _problem(
-            folder,
-            "found no job, expected a run with ranks: kind all-reduce (or another collective of a size) or job",
-        )
+        expected = "a run with ranks: kind all-reduce (or another collective of a size) or job"
+        raise _problem(folder, f"found no job, expected {expected}")
     with reading(folder):
         events = trace(result).encode()
     return _replaced(folder / TRACE, events)
