@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from tailback.cli.status import BAD_INPUT, DONE, NOT_WRITTEN, silence_stdout
+from tailback.cli.terminal import echo
 from tailback.signals import interrupting
 from tailback.signals import status as of_signal
 from tailback.start_up import FAILED, OUT_OF_MEMORY, loaded, out_of_memory
@@ -81,7 +82,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from tailback import __version__
 
-        typer.echo(f"tailback {__version__}")
+        echo(f"tailback {__version__}")
         raise typer.Exit()
 
 
@@ -106,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return int(status or DONE)
     except typer.TyperException as error:  # a wrong option or argument
-        typer.echo(f"tailback: {' '.join(error.format_message().split())}", err=True)
+        echo(f"tailback: {' '.join(error.format_message().split())}", err=True)
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         return of_signal()
@@ -117,11 +118,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if out_of_memory(error):
             words = " ".join(str(error).split())
-            typer.echo(f"tailback: out of memory{': ' if words else ''}{words}", err=True)
+            echo(f"tailback: out of memory{': ' if words else ''}{words}", err=True)
             return OUT_OF_MEMORY
         if isinstance(error, OSError):  # such as a disk that is full
             where = f"{error.filename}: " if error.filename else ""
-            typer.echo(f"tailback: {where}{error.strerror or error}", err=True)
+            echo(f"tailback: {where}{error.strerror or error}", err=True)
             try:
                 sys.stdout.flush()
             except OSError:
@@ -130,6 +131,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from tailback.running import RunFailed  # already loaded by now
 
         if isinstance(error, RunFailed):
-            typer.echo(f"tailback: {error}", err=True)
+            echo(f"tailback: {error}", err=True)
             return FAILED
         raise

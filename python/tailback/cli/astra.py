@@ -13,6 +13,7 @@ from tailback.cli.command import command_app
 from tailback.cli.common import Force, NoReport, Out, Quiet, bad_input, result_folder
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_time, progress_bar
+from tailback.cli.terminal import echo
 from tailback.hpcc.plan import LATEST_END_NS
 
 app = command_app()
@@ -83,10 +84,10 @@ def astra(
         )
         inputs = load_inputs(options)
         for warning in inputs.warnings:
-            typer.echo(warning, err=True)
+            echo(warning, err=True)
         name = inputs.network.name
         with result_folder(out, name, force) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, name, 0, LATEST_END_NS * 1000) if bar else None
             result = even_in_part(lambda: run_astra(inputs, out=folder, progress=steps, report=not no_report))
-    typer.echo(result.outputs[CYCLES].decode(), nl=False)
+    echo(result.outputs[CYCLES].decode(), nl=False)
     raise typer.Exit(conclude(result, folder.given, quiet))

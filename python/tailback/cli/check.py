@@ -9,6 +9,7 @@ import typer
 from tailback import text
 from tailback.cli.command import command_app
 from tailback.cli.common import AsJson, Controllers, ScenarioName, Seed, Sets, bad_input, by_class, say_json
+from tailback.cli.terminal import echo
 from tailback.scenario import load
 from tailback.scenario.warnings import warnings
 
@@ -49,8 +50,8 @@ def check(
         say_json({**data, "cost": found._asdict() if found else None})
         return
     for warning in warned:
-        typer.echo(f"warning: {warning}", err=True)
-    typer.echo(
+        echo(f"warning: {warning}", err=True)
+    echo(
         f"{scenario.name}: good. {text.plural(len(network.hosts), 'host')}, "
         f"{text.plural(len(network.switches), 'switch')}, "
         f"{text.plural(len(scenario.traffic), 'traffic item')}."
@@ -63,9 +64,9 @@ def check(
         f"at least {found.memory_bytes / 1e6:.0f} MB of memory"
     )
     if found.done:
-        typer.echo(f"The run takes {takes}. It was carried out to its end, and nothing of it was kept.")
+        echo(f"The run takes {takes}. It was carried out to its end, and nothing of it was kept.")
     else:
-        typer.echo(
+        echo(
             f"The run takes about {takes}, if it goes on as in the first "
             f"{text.duration(found.simulated_ps / 1e12)} of {text.duration(found.duration_ps / 1e12)}, "
             f"which were carried out. A report takes some seconds more."

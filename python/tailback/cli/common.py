@@ -16,6 +16,7 @@ import typer
 from tailback import signals
 from tailback.cli import complete
 from tailback.cli.status import BAD_INPUT, silence_stdout
+from tailback.cli.terminal import console, echo, in_json
 from tailback.controller import FORM, split
 from tailback.files.out_folder import LAST, Occupied, OutFolder
 from tailback.running import claimed, replaced
@@ -83,7 +84,7 @@ def bad_input() -> Iterator[None]:
     except KeyboardInterrupt:
         interrupted("nothing was written")
     except ScenarioError as error:
-        typer.echo(str(error), err=True)
+        echo(str(error), err=True)
         raise typer.Exit(BAD_INPUT) from None
 
 
@@ -105,7 +106,7 @@ def by_class(texts: Sequence[str] | None) -> dict[str, str]:
 
 def interrupted(what: str) -> NoReturn:
     """Ends the command at an interrupt before there is a result; `what` has been written."""
-    typer.echo(f"tailback: interrupted before there was a result; {what}", err=True)
+    echo(f"tailback: interrupted before there was a result; {what}", err=True)
     raise typer.Exit(signals.status()) from None
 
 
@@ -150,26 +151,25 @@ def say(tables: Sequence[RenderableType], where: str = "") -> None:
     """Prints the outcome of a run, and where it is. A reader that stops before the end has seen enough."""
     try:
         for text in _as_texts(tables) if tables else ():
-            typer.echo(text)
+            typer.echo(text)  # with colours of its own
         if where:
-            typer.echo(where)
+            echo(where)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # the library exits with 1, but the status is kept
         silence_stdout()
 
 
 def _as_texts(tables: Sequence[RenderableType]) -> Iterator[str]:
-    from rich.console import Console
 
     # In a pipe, each row is a line of its own.
-    console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
+    drawn = console() if sys.stdout.isatty() else console(width=PIPED_WIDTH)
     for table in tables:
-        with console.capture() as shown:
-            console.print(table)
+        with drawn.capture() as shown:
+            drawn.print(table)
         # Rows are padded with blanks to the console's width.
         yield "\n".join(line.rstrip() for line in shown.get().splitlines())
 
 
 def say_json(data: object) -> None:
     """Prints data for other programs."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    typer.echo(in_json(json.dumps(data, indent=2, ensure_ascii=False)))

@@ -11,6 +11,7 @@ import typer
 from tailback.cli.command import command_app
 from tailback.cli.common import Seed, Sets, bad_input
 from tailback.cli.progress import of_time, progress_bar
+from tailback.cli.terminal import echo_document
 from tailback.counters import STYLES, as_data, as_tool
 from tailback.recorded.run import Recorded
 from tailback.run_folder import read_run, reading
@@ -60,7 +61,7 @@ def counters(
                 steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
                 result = run_checked(scenario, None, steps)
             words = _words(result, tool, host)
-        typer.echo(words, nl=False)
+        echo_document(words, nl=False)
 
 
 def _words(result: Recorded, tool: str | None, host: str | None) -> str:

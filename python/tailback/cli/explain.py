@@ -13,6 +13,7 @@ from tailback import explain as explaining
 from tailback.cli.command import command_app
 from tailback.cli.common import PIPED_WIDTH, bad_input
 from tailback.cli.progress import of_runs, progress_bar
+from tailback.cli.terminal import echo, in_json
 from tailback.explain.triable import why_not
 from tailback.run_folder import read_run, reading
 
@@ -47,10 +48,12 @@ def explain(
             verdict = _verdict(result, tries)
             page = explaining.page_of(result, verdict)
             if as_json:
-                words = json.dumps(explaining.as_data(page, verdict), indent=2, ensure_ascii=False) + "\n"
+                words = in_json(
+                    json.dumps(explaining.as_data(page, verdict), indent=2, ensure_ascii=False) + "\n"
+                )
             else:
                 words = explaining.as_text(page, *() if sys.stdout.isatty() else (PIPED_WIDTH,))
-    typer.echo(words, nl=False)
+    echo(words, nl=False)
 
 
 def _verdict(result: Recorded, tries: bool | None) -> explaining.Verdict:
@@ -59,7 +62,7 @@ def _verdict(result: Recorded, tries: bool | None) -> explaining.Verdict:
 
     if tries is None and why_not(result) is None and not trials.is_short(result):
         seconds = trials.TRIALS * result.cpu_s
-        typer.echo(
+        echo(
             f"tailback: estimated from counters; --try runs it about {trials.TRIALS} times more, "
             f"{seconds:.0f} CPU-seconds, and measures",
             err=True,

@@ -27,6 +27,7 @@ from tailback.cli.common import (
 )
 from tailback.cli.growing import growing
 from tailback.cli.status import DONE, FAULT
+from tailback.cli.terminal import echo
 from tailback.fitting import FitInterrupted, FitResult, fit, read_fit
 from tailback.fitting.results import PAGE
 from tailback.scenario import Problem, ScenarioError
@@ -135,7 +136,7 @@ def _going_on(folder: Path) -> Iterator[None]:
     try:
         yield
     except FitInterrupted:
-        typer.echo(f"tailback: interrupted; tailback fit --resume {folder} goes on", err=True)
+        echo(f"tailback: interrupted; tailback fit --resume {folder} goes on", err=True)
         raise typer.Exit(signals.status()) from None
 
 
@@ -156,9 +157,9 @@ def _conclude(result: FitResult, folder: Path, strict: bool, quiet: bool, as_jso
     from rich.text import Text
 
     for line in result.failed[:_MOST_FAILED]:
-        typer.echo(line, err=True)
+        echo(line, err=True)
     if len(result.failed) > _MOST_FAILED:
-        typer.echo(f"and {len(result.failed) - _MOST_FAILED} more", err=True)
+        echo(f"and {len(result.failed) - _MOST_FAILED} more", err=True)
     if as_json:
         say_json({"folder": str(folder), **result.data()})
     else:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from tailback import text
+from tailback.cli.terminal import console, echo
 from tailback.measures import MEASURES
 from tailback.sweeps import Design, Progress
 from tailback.sweeps.points import in_words
@@ -31,12 +30,11 @@ def growing(quiet: bool) -> Iterator[Progress]:
     if quiet or not sys.stderr.isatty():
         yield Progress() if quiet else _Told()
         return
-    from rich.console import Console
     from rich.live import Live
 
     table = _Growing()
     with Live(
-        get_renderable=table.render, console=Console(stderr=True), transient=True, refresh_per_second=4
+        get_renderable=table.render, console=console(stderr=True), transient=True, refresh_per_second=4
     ):
         yield table
 
@@ -59,7 +57,7 @@ class _Told(Progress):
         missing = [label for label in self._asked if row["measures"].get(label) is None]
         self._asked = []
         if missing:
-            typer.echo(f"warning: the first run has no value of {', '.join(missing)}", err=True)
+            echo(f"warning: the first run has no value of {', '.join(missing)}", err=True)
 
 
 class _Growing(_Told):

@@ -11,6 +11,7 @@ from tailback.cli.command import command_app
 from tailback.cli.common import AsJson, Force, NoReport, Out, Quiet, bad_input, result_folder
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_time, progress_bar
+from tailback.cli.terminal import echo
 from tailback.hpcc.inputs import load_inputs
 from tailback.hpcc.plan import span_ps, warnings
 from tailback.hpcc.run import run_hpcc
@@ -36,7 +37,7 @@ def hpcc(
     with bad_input():
         inputs = load_inputs(config)
         for warning in warnings(inputs):
-            typer.echo(warning, err=True)
+            echo(warning, err=True)
         with result_folder(out, inputs.name, force) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, inputs.name, *span_ps(inputs)) if bar else None
             result = even_in_part(lambda: run_hpcc(inputs, out=folder, progress=steps, report=not no_report))

@@ -10,6 +10,7 @@ import typer
 
 from tailback.cli.command import command_app
 from tailback.cli.common import bad_input
+from tailback.cli.terminal import echo_document
 from tailback.imports.sonic import sonic
 
 app = command_app()
@@ -35,4 +36,4 @@ def import_(
     the parts of the configuration that are not honoured.
     """
     with bad_input():
-        typer.echo(FORMS[form](file), nl=False)
+        echo_document(FORMS[form](file), nl=False)

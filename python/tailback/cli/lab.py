@@ -12,6 +12,7 @@ from tailback.cli.command import command_app
 from tailback.cli.common import Force, NoReport, Out, Quiet, bad_input, result_folder, say
 from tailback.cli.outcome import conclude
 from tailback.cli.status import DONE, FAULT
+from tailback.cli.terminal import echo, echo_whole
 from tailback.lab import apply as applying
 from tailback.lab import drive, recorded
 from tailback.lab.checks import Checked, checks
@@ -46,23 +47,22 @@ def plan(file: LabFile) -> None:
     with bad_input():
         given, _ = read(file)
     for number, step in enumerate(planned(given), 1):
-        typer.echo(f"{number:3} {step.host}: {step.do}\n      # {step.about}")
-        if step.remember:
-            typer.echo(f"      # undo: what this prints before: {step.remember}")
-        else:
-            typer.echo(f"      # undo: {step.undo or 'none'}")
-    typer.echo("\n# verify")
+        echo_whole(f"{number:3} {step.host}: {step.do}\n      # {step.about}")
+        way = step.back
+        told = f", as this tells: {way.read}" if way and way.read else ""
+        echo_whole(f"      # undo: {way.about if way else 'none'}{told}")
+    echo_whole("\n# verify")
     for check in checks(given):
-        typer.echo(f"    {check.host}: {check.line}\n      # {check.what}: {check.expected}")
+        echo_whole(f"    {check.host}: {check.line}\n      # {check.what}: {check.expected}")
     for test in given.tests:
-        typer.echo(f"\n# run --test {test.name}")
+        echo_whole(f"\n# run --test {test.name}")
         for role in ("server", "client"):
-            typer.echo(f"    {getattr(test, role)}: {drive.perftest_line(given, test, role)}")
+            echo_whole(f"    {getattr(test, role)}: {drive.perftest_line(given, test, role)}")
         for bridge in given.bridges:
-            typer.echo(f"    {bridge.host}: {drive.cores_line(test)}")
-    typer.echo("\n# run: before, while and after")
+            echo_whole(f"    {bridge.host}: {drive.cores_line(test)}")
+    echo_whole("\n# run: before, while and after")
     for host, name, line in drive.looks(given):
-        typer.echo(f"    {host}: {line}\n      # {name}")
+        echo_whole(f"    {host}: {line}\n      # {name}")
 
 
 @app.command()
@@ -81,16 +81,16 @@ def apply(
         given, _ = read(file)
         playbook = applying.prepare(given, out)
         if only_write:
-            typer.echo(str(playbook) if playbook else "all hosts are local: no playbook is needed")
+            echo(str(playbook) if playbook else "all hosts are local: no playbook is needed")
             return
         try:
             applying.apply(given, out, _shown(quiet))
         except applying.StepFailed as error:
-            typer.echo(
-                f"tailback: {error}; tailback lab undo {file} {out} takes back what was done", err=True
-            )
+            done = (out / applying.UNDO).exists()
+            after = f"tailback lab undo {file} {out} takes back what was done" if done else "nothing was done"
+            echo(f"tailback: {error}; {after}", err=True)
             raise typer.Exit(FAULT) from None
-    typer.echo(str(out))
+    echo(str(out))
 
 
 @app.command()
@@ -102,10 +102,10 @@ def undo(
     """Undo what apply did, in reverse order."""
     with bad_input():
         given, _ = read(file)
-        failed = applying.undo(given, folder, _shown(quiet))
-    for line in failed:
-        typer.echo(f"tailback: {line}", err=True)
-    raise typer.Exit(FAULT if failed else DONE)
+        undone = applying.undo(given, folder, _shown(quiet))
+    for line in [*undone.failed, *undone.differences]:
+        echo(f"tailback: {line}", err=True)
+    raise typer.Exit(FAULT if undone.failed or undone.differences else DONE)
 
 
 @app.command()
@@ -138,9 +138,9 @@ def run(
             try:
                 drive.run(given, test, out, _shown(quiet))
             except drive.TestFailed as error:
-                typer.echo(f"tailback: {error}", err=True)
+                echo(f"tailback: {error}", err=True)
                 raise typer.Exit(FAULT) from None
-    typer.echo(str(out))
+    echo(str(out))
 
 
 @app.command()
@@ -192,7 +192,7 @@ def _chosen(given: Lab, names: list[str] | None) -> list[LabTest]:
 
 def _shown(quiet: bool) -> Callable[[str], None]:
     """Prints on stderr what is being done."""
-    return lambda line: None if quiet else typer.echo(line, err=True)
+    return lambda line: None if quiet else echo(line, err=True)
 
 
 def _table(found: list[Checked]) -> Table:

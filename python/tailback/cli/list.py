@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from tailback import library
 from tailback.cli.command import command_app
+from tailback.cli.common import say_json
+from tailback.cli.terminal import echo
 
 app = command_app()
 
@@ -20,7 +21,7 @@ def list_(
     """List the built-in scenarios and the published experiments."""
     if as_json:
         found = {"scenarios": library.scenarios(), "experiments": library.published()}
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        say_json(found)
         return
     rows = [
         ("Scenarios (tailback run NAME)", library.scenarios()),
@@ -28,6 +29,6 @@ def list_(
     ]
     width = max(len(name) for _, entries in rows for name in entries)
     for number, (title, entries) in enumerate(rows):
-        typer.echo(f"{chr(10) if number else ''}{title}")
+        echo(f"{chr(10) if number else ''}{title}")
         for name, about in entries.items():
-            typer.echo(f"  {name:<{width}}  {about}")
+            echo(f"  {name:<{width}}  {about}")

@@ -26,6 +26,7 @@ from tailback.cli.common import (
 from tailback.cli.outcome import conclude
 from tailback.cli.progress import of_clock, progress_bar
 from tailback.cli.status import FAULT
+from tailback.cli.terminal import echo
 from tailback.scenario import Scenario, load
 from tailback.units import RATE, UnitError
 
@@ -44,7 +45,7 @@ CLEAN = "Nothing to remove: the kernel removes namespaces and pairs when the pro
 
 def _clean(wanted: bool) -> None:
     if wanted:
-        typer.echo(CLEAN)
+        echo(CLEAN)
         raise typer.Exit()
 
 
@@ -99,5 +100,5 @@ def carried_out(
         try:
             return lives.run(scenario, folder, progress=steps, **how), folder.given
         except lives.InterfaceGone as gone:
-            typer.echo(f"tailback: {gone}; what was measured until then is in {folder.given}", err=True)
+            echo(f"tailback: {gone}; what was measured until then is in {folder.given}", err=True)
             raise typer.Exit(FAULT) from None

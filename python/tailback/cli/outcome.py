@@ -6,11 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from tailback import signals
 from tailback.cli.common import say, say_json
 from tailback.cli.status import DONE, FAULT
+from tailback.cli.terminal import echo
 from tailback.running import Interrupted
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def even_in_part(run: Callable[[], Result]) -> Result:
 def conclude(result: Result, folder: Path, quiet: bool, as_json: bool = False) -> int:
     """Prints the outcome of a run. Returns the exit status."""
     for fault in result.faults:
-        typer.echo(f"fault: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
+        echo(f"fault: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     # A deadlock also ends a run before its time.
     interrupted = not result.complete and all(fault["kind"] != "deadlock" for fault in result.faults)
     if as_json:

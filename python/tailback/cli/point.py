@@ -16,6 +16,7 @@ from tailback import text
 from tailback.cli.command import command_app
 from tailback.cli.common import AsJson, Force, Out, Quiet, bad_input, result_folder, say, say_json
 from tailback.cli.status import DONE, FAULT
+from tailback.cli.terminal import console, echo
 from tailback.point import kernel
 from tailback.point.settings import read
 from tailback.units import UnitError, duration
@@ -48,7 +49,7 @@ ROWS = {
 
 def _clean(wanted: bool) -> None:
     if wanted:
-        typer.echo("\n".join(kernel.clean() or ["Nothing to take back."]))
+        echo("\n".join(kernel.clean() or ["Nothing to take back."]))
         raise typer.Exit()
 
 
@@ -130,7 +131,7 @@ def point(
         say([] if quiet else [_table(told)], str(folder.given))
     if told["ended_by"]:
         kept = f"what was counted until then is in {folder.given}"
-        typer.echo(f"tailback: {told['ended_by']}; {kept}", err=True)
+        echo(f"tailback: {told['ended_by']}; {kept}", err=True)
     raise typer.Exit(FAULT if told["ended_by"] else DONE)
 
 
@@ -158,7 +159,6 @@ def _display(quiet: bool) -> Iterator[Callable[[points.Told], None] | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.live import Live
 
     seen: deque[points.Told] = deque(maxlen=LOOKS)
@@ -167,7 +167,7 @@ def _display(quiet: bool) -> Iterator[Callable[[points.Told], None] | None]:
         seen.append(told)
         live.update(_table(told, seen[0] if len(seen) > 1 else None))
 
-    with Live(console=Console(stderr=True), transient=True) as live:
+    with Live(console=console(stderr=True), transient=True) as live:
         yield show
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tailback import text
+from tailback.cli.terminal import console
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -23,7 +24,6 @@ def progress_bar(quiet: bool) -> Iterator[Bar | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -33,7 +33,7 @@ def progress_bar(quiet: bool) -> Iterator[Bar | None]:
         TextColumn("left"),
         TimeRemainingColumn(compact=True),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         yield bar
 
 

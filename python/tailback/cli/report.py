@@ -9,6 +9,7 @@ import typer
 
 from tailback.cli.command import command_app
 from tailback.cli.common import bad_input
+from tailback.cli.terminal import echo
 from tailback.run_folder import write_report
 
 app = command_app()
@@ -24,4 +25,4 @@ def report(
     older report.
     """
     with bad_input():
-        typer.echo(write_report(folder))
+        echo(write_report(folder))

@@ -31,6 +31,7 @@ from tailback.cli.common import (
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_runs, of_time, progress_bar
 from tailback.cli.status import DONE, FAULT
+from tailback.cli.terminal import echo
 from tailback.running import Threads, run_checked
 from tailback.scenario import Problem, Scenario, ScenarioError, load
 from tailback.scenario.warnings import warnings
@@ -123,7 +124,7 @@ def run(
 def _warn(scenario: Scenario, quiet: bool) -> None:
     """Warns about settings that were probably not meant."""
     for warning in [] if quiet else warnings(scenario):
-        typer.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
 
 
 def _threads(text: str) -> Threads:
@@ -133,7 +134,7 @@ def _threads(text: str) -> Threads:
             [Problem("--threads", (), f"found {text!r}, expected auto or a number from 1 to {MOST_THREADS}")]
         )
     wanted = None if text == "auto" else int(text)
-    return Threads(wanted, lambda why: typer.echo(f"The run stays on one core: {why}.", err=True))
+    return Threads(wanted, lambda why: echo(f"The run stays on one core: {why}.", err=True))
 
 
 def _run_seeds(
@@ -173,11 +174,9 @@ def _run_seeds(
                 report=report,
             )
     for one, fault in done.faults:
-        typer.echo(f"fault: seed {one}: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
+        echo(f"fault: seed {one}: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     if done.interrupted:
-        typer.echo(
-            f"tailback: interrupted; {len(done.summaries)} of {len(seeds)} runs are complete", err=True
-        )
+        echo(f"tailback: interrupted; {len(done.summaries)} of {len(seeds)} runs are complete", err=True)
     if as_json:
         say_json({"folder": str(folder.given), "seeds": done.summaries})
     elif done.summaries:

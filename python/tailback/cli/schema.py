@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-import typer
-
 from tailback.cli.command import command_app
+from tailback.cli.terminal import echo
 from tailback.scenario import json_schema
 
 app = command_app()
@@ -19,4 +18,4 @@ def schema() -> None:
     A file whose first line is "# yaml-language-server: $schema=PATH", with this output at PATH, is completed
     and checked in an editor.
     """
-    typer.echo(json.dumps(json_schema(), indent=2))
+    echo(json.dumps(json_schema(), indent=2))

@@ -11,6 +11,7 @@ from tailback import drawing
 from tailback import scenario as scenarios
 from tailback.cli.command import command_app
 from tailback.cli.common import ScenarioName, Seed, Sets, bad_input
+from tailback.cli.terminal import echo, echo_document
 from tailback.scenario import load
 
 app = command_app()
@@ -38,8 +39,8 @@ def show(
     title = drawing.title_of(scenario.name, scenario.topology.kind, scenario.network)
     if comments:
         for line in drawing.as_text(scenario.network, title).splitlines():
-            typer.echo(f"# {line}".rstrip())
-        typer.echo()
-    typer.echo(text, nl=False)
+            echo(f"# {line}".rstrip())
+        echo()
+    echo_document(text, nl=False)
     if svg is not None:
         svg.write_text(drawing.as_svg(scenario.network, title), encoding="utf-8")

@@ -12,6 +12,7 @@ from rich.table import Table
 from tailback import text
 from tailback.cli.command import command_app
 from tailback.cli.common import bad_input
+from tailback.cli.terminal import echo
 from tailback.notebook import as_text
 from tailback.recorded.bins import PS_PER_S
 from tailback.run_folder import read_run, reading
@@ -34,7 +35,7 @@ def signals(
     """
     with bad_input(), reading(folder):
         rows = read_run(folder).told.summed()
-    typer.echo(json.dumps(rows, indent=2) if as_json else _words(rows))
+    echo(json.dumps(rows, indent=2) if as_json else _words(rows))
 
 
 def _words(rows: list[dict[str, Any]]) -> str:

@@ -11,6 +11,7 @@ from tailback.cli.command import command_app
 from tailback.cli.common import Force, NoReport, Out, Quiet, bad_input, result_folder
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_time, progress_bar
+from tailback.cli.terminal import echo
 from tailback.hpcc.plan import LATEST_END_NS
 from tailback.simai.inputs import SEND_LAT, SimaiOptions, load_inputs
 from tailback.simai.outputs import END_TO_END, Ended, closing, line
@@ -54,12 +55,12 @@ def simai(
         options = SimaiOptions(workload, topology, config, threads, send_lat, pxn, nvls, native)
         inputs = load_inputs(options)
         for warning in inputs.warnings:
-            typer.echo(warning, err=True)
+            echo(warning, err=True)
         name = inputs.network.name
 
         def tell(ended: Ended) -> None:
             if not quiet:
-                typer.echo(line(inputs, ended))
+                echo(line(inputs, ended))
 
         with result_folder(out, name, force) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, name, 0, LATEST_END_NS * 1000) if bar else None
@@ -68,5 +69,5 @@ def simai(
             )
         if not (quiet or native):
             for words in closing(inputs, result.outputs[END_TO_END], result.flows):
-                typer.echo(words)
+                echo(words)
     raise typer.Exit(conclude(result, folder.given, quiet))

@@ -12,6 +12,7 @@ from tailback.cli.command import command_app
 from tailback.cli.common import Force, Jobs, On, Out, Quiet, Sets, bad_input, result_folder, say
 from tailback.cli.growing import growing
 from tailback.cli.status import DONE, FAULT
+from tailback.cli.terminal import echo
 from tailback.scenario import Problem, ScenarioError, load
 from tailback.scenario.warnings import warnings
 from tailback.sweeps import Design, SweepResult, read_design, sweep
@@ -124,7 +125,7 @@ def _warn(asked: Design) -> None:
         for warning in warnings(scenario):
             told.setdefault(warning, in_words(point))
     for warning, where in told.items():
-        typer.echo(f"warning: {where}: {warning}", err=True)
+        echo(f"warning: {where}: {warning}", err=True)
 
 
 def _asked(
@@ -173,15 +174,15 @@ def _conclude(result: SweepResult, folder: Path, quiet: bool) -> int:
         seed = "" if row["status"] == "impossible" else f", seed {row['seed']}"
         line = f"{row['status']}: {at}{seed}: {row['message']}"
         if line not in told:  # once for an impossible point, and not for each seed
-            typer.echo(line, err=True)
+            echo(line, err=True)
         told.add(line)
     for row in result.faulty:
         at = f"{in_words(result.points[row['point']])}, seed {row['seed']}"
-        typer.echo(f"fault: {at}: {row['faults'][0]}", err=True)
+        echo(f"fault: {at}: {row['faults'][0]}", err=True)
     if result.interrupted:
         all_runs = len(result.points) * len(result.seeds)
         words = f"tailback: interrupted; {len(result.rows)} of {all_runs} runs have ended"
-        typer.echo(f"{words}; tailback sweep --resume {folder} goes on", err=True)
+        echo(f"{words}; tailback sweep --resume {folder} goes on", err=True)
     parts: list[RenderableType] = [] if quiet else [result.table(), "", *_lines(result)]
     say(parts, str(folder) if quiet else f"\n{folder / PAGE}")
     if result.interrupted:

@@ -9,6 +9,7 @@ import typer
 
 from tailback.cli.command import command_app
 from tailback.cli.common import bad_input
+from tailback.cli.terminal import echo
 from tailback.run_folder import write_trace
 
 app = command_app()
@@ -24,4 +25,4 @@ def trace(
     its steps, the messages that the last rank waited for, and the fullest queues. An older file is replaced.
     """
     with bad_input():
-        typer.echo(write_trace(folder))
+        echo(write_trace(folder))

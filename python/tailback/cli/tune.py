@@ -14,6 +14,7 @@ from tailback import signals
 from tailback.cli.command import command_app
 from tailback.cli.common import AsJson, Force, Jobs, On, Out, Quiet, bad_input, result_folder, say, say_json
 from tailback.cli.status import DONE, FAULT
+from tailback.cli.terminal import console, echo
 from tailback.scenario import Problem, ScenarioError
 from tailback.tuning import Progress, TuneDesign, TuneResult, read_tune, tune
 from tailback.tuning.result import PAGE
@@ -79,10 +80,10 @@ def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> i
 
     for trial in result.trials:
         if trial.state == "failed":
-            typer.echo(f"failed: trial {trial.number}: {trial.message}", err=True)
+            echo(f"failed: trial {trial.number}: {trial.message}", err=True)
     if result.interrupted:
         ended = f"tailback: interrupted; {len(result.trials)} of {result.design.trials} trials have ended"
-        typer.echo(f"{ended}; tailback tune --resume {folder} goes on", err=True)
+        echo(f"{ended}; tailback tune --resume {folder} goes on", err=True)
     if as_json:
         say_json({"folder": str(folder), **result.summary()})
     else:
@@ -101,7 +102,6 @@ def _shown(quiet: bool) -> Iterator[Progress]:
     if quiet or not sys.stderr.isatty():
         yield Progress()
         return
-    from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
@@ -112,7 +112,7 @@ def _shown(quiet: bool) -> Iterator[Progress]:
         TextColumn("left"),
         TimeRemainingColumn(compact=True),
     )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=console(stderr=True), transient=True) as bar:
         yield _Bar(bar)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ class _Plain(str):
     """A text in which Ansible looks for no templates."""
 
 
+def _name(text: str) -> _Plain:
+    """The name of a play or task: besides, no reader is to take it for a template."""
+    return _Plain(text.replace("{{", "{ {").replace("{%", "{ %").replace("{#", "{ #"))
+
+
 class _Dumper(yaml.SafeDumper):
     pass
 
@@ -31,21 +37,32 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(_Plain, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text)))
 
 
-def write(lab: Lab, steps: list[tuple[int, Step]], folder: Path, undo: str | None) -> Path:
+@dataclass(frozen=True)
+class Tasks:
+    """A step's tasks on a host."""
+
+    host: str
+    tasks: list[dict[str, Any]]
+
+
+def write(lab: Lab, steps: list[Tasks], folder: Path, undo: str | None) -> Path:
     """Writes the inventory and a playbook, and gives its file. `undo`: the file that steps add to first."""
+    # A host may have a name that is a pattern to Ansible, such as all: it gets another.
+    names = {name: f"host_{number}" for number, name in enumerate(lab.hosts)}
     hosts = {
-        name: {"ansible_connection": "local"} if host.at == LOCAL else _ssh(host.at)
+        names[name]: {"ansible_connection": "local"} if host.at == LOCAL else _ssh(host.at)
         for name, host in lab.hosts.items()
     }
     _dump(folder / INVENTORY, {"all": {"hosts": hosts}}, f"The hosts of {lab.name}.")
     plays = [
         {
-            "name": f"{lab.name}, {host}",
-            "hosts": host,
+            "name": _name(f"{lab.name}, {host}"),
+            "hosts": names[host],
             "gather_facts": False,
-            "tasks": [task for number, step in group for task in _tasks(number, step, undo)],
+            "vars": {"undo_file": "{{ playbook_dir }}/" + undo} if undo else {},
+            "tasks": [task for one in group for task in one.tasks],
         }
-        for host, group in groupby(steps, key=lambda one: one[1].host)
+        for host, group in groupby(steps, key=lambda one: one.host)
     ]
     file = folder / (UNDO_PLAYBOOK if undo is None else PLAYBOOK)
     _dump(file, plays, f"What `tailback lab {'undo' if undo is None else 'plan'}` prints for {lab.name}.")
@@ -57,31 +74,41 @@ def _ssh(at: str) -> dict[str, str]:
     return {"ansible_host": host, **({"ansible_user": user} if user else {})}
 
 
-def _tasks(number: int, step: Step, undo: str | None) -> list[dict[str, Any]]:
-    name = f"{number} {step.about}"
+def step(number: int, one: Step) -> Tasks:
+    """Reads what was, keeps it, and does the step."""
+    name, way = f"{number} {one.about}", one.back
+    do = {"name": _name(name), SHELL: _Plain(one.do)}
+    if way is None:
+        return Tasks(one.host, [do])
     tasks: list[dict[str, Any]] = []
-    if step.remember:
-        tasks.append({"name": f"{name}: how it is now", SHELL: _Plain(step.remember), "register": "now"})
-    if undo is not None and (step.remember or step.undo):
-        tasks.append(
-            {
-                "name": f"{name}: what takes it back",
-                "ansible.builtin.lineinfile": {
-                    "path": "{{ playbook_dir }}/" + undo,
-                    "create": True,
-                    "line": "{{ {'step': number, 'host': host, 'undo': takes_back} | to_json }}",
-                },
-                "vars": {
-                    "number": number,
-                    "host": step.host,
-                    "takes_back": "{{ now.stdout | trim }}" if step.remember else _Plain(step.undo),
-                },
-                "delegate_to": "localhost",
-                **({"when": "now.stdout | trim != ''"} if step.remember else {}),
-            }
-        )
-    tasks.append({"name": name, SHELL: _Plain(step.do)})
-    return tasks
+    if way.read:
+        read = {"name": _name(f"{name}: how it is now"), SHELL: _Plain(way.read), "register": "now"}
+        refused = {"failed_when": f"now.rc != 0 or ({way.refused_if})"} if way.refused_if else {}
+        tasks.append({**read, **refused})
+    entry = "{'step': number, 'host': host, 'kind': kind, 'of': of, 'printed': printed}"
+    keep = {
+        "name": _name(f"{name}: what takes it back"),
+        "ansible.builtin.lineinfile": {
+            "path": "{{ undo_file }}",
+            "create": True,
+            "line": "{{ " + entry + " | to_json }}",
+        },
+        "vars": {
+            "number": number,
+            "host": _Plain(one.host),
+            "kind": _Plain(way.kind),
+            "of": _Plain(way.of),
+            "printed": "{{ now.stdout }}" if way.read else "",
+        },
+        "delegate_to": "localhost",
+    }
+    # A line of the lab file that fails is not taken back; all else gives back what was there before.
+    return Tasks(one.host, [*tasks, do, keep] if one.own else [*tasks, keep, do])
+
+
+def undo_step(number: int, one: Step, line: str) -> Tasks:
+    """A line that takes a step back."""
+    return Tasks(one.host, [{"name": _name(f"{number} take back: {one.about}"), SHELL: _Plain(line)}])
 
 
 def _dump(file: Path, data: Any, about: str) -> None:

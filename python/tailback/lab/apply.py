@@ -1,28 +1,42 @@
 """Carrying out what was planned, and taking it back.
 
 Where all hosts are this machine, steps run one by one; else Ansible runs them from a playbook, which is
-written first. Either way nothing runs that the plan has not printed, and what takes a step back is in
-`undo.jsonl` before the step is done.
+written first. Either way nothing runs that the plan has not printed. What was there before a step is in
+`undo.jsonl` before the step is done: as data, since commands are made from the lab file alone.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tailback.lab import ansible
+from tailback.lab import ansible, back
+from tailback.lab.back import MAX_PRINTED, NotGivenBack
 from tailback.lab.model import LOCAL, Lab
 from tailback.lab.reach import ask, last_line
-from tailback.lab.steps import Step, plan
+from tailback.lab.steps import Step, plan, words
 from tailback.scenario import Problem, ScenarioError
 
 UNDO, UNDONE = "undo.jsonl", "undone.jsonl"
-"""A line a step: its number, its host and the line that takes it back."""
+"""A line a step: its number, its host, the kind of its way back, what it is about, what was printed."""
+STATE = "interface"
+"""The kind of a line that tells how an interface was before the first step."""
+ADDRESSES, DISCIPLINES, LINK = "addresses", "disciplines", "link"
 
 
 class StepFailed(RuntimeError):  # noqa: N818  it is what happened
     """A step did not do what it was to do; the text is one line."""
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What undo came to: a line for each step that it could not take back, and for each difference left."""
+
+    failed: list[str]
+    differences: list[str]
 
 
 def prepare(lab: Lab, folder: Path) -> Path | None:
@@ -34,59 +48,99 @@ def prepare(lab: Lab, folder: Path) -> Path | None:
     if (folder / UNDO).exists():
         text = f"found {UNDO} of an earlier apply, expected none: tailback lab undo takes it back"
         raise ScenarioError([Problem(str(folder), (), text)])
+    if _here(lab):
+        return None
     folder.mkdir(parents=True, exist_ok=True)
-    return None if _here(lab) else ansible.write(lab, _numbered(lab), folder, UNDO)
+    return ansible.write(lab, [ansible.step(number, step) for number, step in _numbered(lab)], folder, UNDO)
 
 
 def apply(lab: Lab, folder: Path, show: Callable[[str], None]) -> None:
     """Carries out the plan, after `prepare`.
 
     Raises:
-        StepFailed: a step has failed; those before it are in the undo file.
+        StepFailed: a step has failed; those before it are in the undo file, if there are any.
         ScenarioError: Ansible is needed, and not installed.
     """
-    if not _here(lab):
-        failed = ansible.run(folder, ansible.PLAYBOOK, show)
-        if failed:
-            raise StepFailed(failed)
-        return
-    with (folder / UNDO).open("a") as kept:
-        for number, step in _numbered(lab):
-            undo = step.undo
-            if step.remember:
-                status, undo, said = ask(lab.hosts[step.host], step.remember)
-                if status:
-                    raise StepFailed(_line(number, step, step.remember, said))
-            if undo.strip():
-                kept.write(json.dumps({"step": number, "host": step.host, "undo": undo.strip()}) + "\n")
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / UNDO
+    try:
+        states = [{"kind": STATE, "host": host, "of": name, "was": was} for host, name, was in _states(lab)]
+        if not _here(lab):
+            file.write_text("".join(json.dumps(one) + "\n" for one in states))
+            failed = ansible.run(folder, ansible.PLAYBOOK, show)
+            if failed:
+                raise StepFailed(failed)
+            return
+        with file.open("a") as kept:
+
+            def keep(entry: dict[str, Any]) -> None:
+                kept.write(json.dumps(entry) + "\n")
                 kept.flush()
-            show(f"{number} {step.host}: {step.do}")
-            status, _, said = ask(lab.hosts[step.host], step.do)
-            if status:
-                raise StepFailed(_line(number, step, step.do, said))
+
+            for one in states:
+                keep(one)
+            for number, step in _numbered(lab):
+                _carry_out(lab, number, step, keep, show)
+    finally:
+        if file.exists() and not any('"step"' in line for line in file.read_text().splitlines()):
+            file.unlink()  # nothing was done
+            if made and not any(folder.iterdir()):
+                folder.rmdir()
 
 
-def undo(lab: Lab, folder: Path, show: Callable[[str], None]) -> list[str]:
-    """Takes back what was applied, the last first; gives a line for each step that could not be.
+def _carry_out(
+    lab: Lab, number: int, step: Step, keep: Callable[[dict[str, Any]], None], show: Callable[[str], None]
+) -> None:
+    host, way = lab.hosts[step.host], step.back
+    if way is not None:
+        printed = ""
+        if way.read:
+            status, printed, said = ask(host, words(way.read))
+            if status or len(printed) > MAX_PRINTED:
+                raise StepFailed(_line(number, step, way.read, said))
+        try:
+            way.lines(printed)
+        except NotGivenBack as error:
+            raise StepFailed(f"step {number} on {step.host}: {step.do}: {error}; it was not done") from None
+        keep({"step": number, "host": step.host, "kind": way.kind, "of": way.of, "printed": printed})
+    show(f"{number} {step.host}: {step.do}")
+    status, _, said = ask(host, step.command)
+    if status:
+        keep({"step": number, "host": step.host, "failed": True})
+        raise StepFailed(_line(number, step, step.do, said))
+
+
+def undo(lab: Lab, folder: Path, show: Callable[[str], None]) -> Undone:
+    """Takes back what was applied, the last first, and compares what is there with what was.
 
     Raises:
         ScenarioError: there is nothing to take back, or Ansible is needed, and not installed.
     """
-    steps = list(_kept(lab, folder))[::-1]
-    failed = []
+    entries, states = _journal(lab, folder)
+    failed: list[str] = []
     if _here(lab):
-        for number, step in steps:
-            show(f"{number} {step.host}: {step.do}")
-            status, _, said = ask(lab.hosts[step.host], step.do)
+        for number, step, line in entries:
+            command = line if step.own else words(line)
+            show(f"{number} {step.host}: {line}")
+            status, _, said = ask(lab.hosts[step.host], command)
             if status:
-                failed.append(_line(number, step, step.do, said))
+                failed.append(_line(number, step, line, said))
     else:
-        ansible.write(lab, steps, folder, None)
+        ansible.write(lab, [ansible.undo_step(*one) for one in entries], folder, None)
         wrong = ansible.run(folder, ansible.UNDO_PLAYBOOK, show)
         failed = [wrong] if wrong else []
+    for host, name, was in states:
+        now = _state(lab, host, name)
+        if was is None or now is None:
+            continue
+        for command in back.lost_addresses(name, _texts(was.get(ADDRESSES)), now[ADDRESSES]):
+            show(f"{host}: {' '.join(command)}")
+            ask(lab.hosts[host], command)  # where it fails, there is a difference
+    differences = [line for one in states for line in _differences(lab, *one)]
     if not failed:
         (folder / UNDO).replace(folder / UNDONE)
-    return failed
+    return Undone(failed, differences)
 
 
 def _here(lab: Lab) -> bool:
@@ -101,21 +155,112 @@ def _line(number: int, step: Step, line: str, said: str) -> str:
     return f"step {number} on {step.host}: {line}: {last_line(said)}"
 
 
-def _kept(lab: Lab, folder: Path) -> Iterator[tuple[int, Step]]:
+# How interfaces are
+
+
+def _interfaces(lab: Lab) -> list[tuple[str, str]]:
+    """Hosts and interfaces that the lab changes. A bridge of its own is there to see whether it goes."""
+    found = [(nic.host, nic.interface) for nic in lab.nics]
+    for one in lab.bridges:
+        found += [(one.host, port.interface) for port in one.ports] + [(one.host, one.name)]
+    return list(dict.fromkeys(found))
+
+
+def _states(lab: Lab) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
+    for host, name in _interfaces(lab):
+        yield host, name, _state(lab, host, name)
+
+
+def _state(lab: Lab, host: str, interface: str) -> dict[str, Any] | None:
+    """MTU, addresses and so on; None: there is no such interface, or it is not known."""
+    lines = {
+        LINK: back.link_line(interface),
+        ADDRESSES: back.addresses_line(interface),
+        DISCIPLINES: back.disciplines_line(interface),
+    }
+    told = {key: ask(lab.hosts[host], words(line)) for key, line in lines.items()}
+    if told[LINK][0]:
+        return None
+    try:
+        link = back.link(told[LINK][1], interface)
+        return {
+            "MTU": link.get("mtu"),
+            "state": "up" if back.is_up(link) else "down",
+            "master": link.get("master", "none"),
+            ADDRESSES: back.addresses(told[ADDRESSES][1], interface),
+            DISCIPLINES: back.disciplines(told[DISCIPLINES][1]),
+        }
+    except NotGivenBack:
+        return None
+
+
+def _differences(lab: Lab, host: str, interface: str, was: dict[str, Any] | None) -> Iterator[str]:
+    now = _state(lab, host, interface)
+    if now is None or was is None:
+        if now != was:
+            there = ["there" if one else "not there" for one in (was, now)]
+            yield f"{interface} on {host}: was {there[0]}, is {there[1]}"
+        return
+    for key, value in now.items():
+        if was.get(key) != value:
+            yield f"{key} of {interface} on {host}: was {_said(was.get(key))}, is {_said(value)}"
+
+
+def _texts(value: object) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def _said(value: object) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+# The journal
+
+
+def _journal(
+    lab: Lab, folder: Path
+) -> tuple[list[tuple[int, Step, str]], list[tuple[str, str, dict[str, Any] | None]]]:
+    """Lines that take steps back, the last step first, and how interfaces were."""
     file = folder / UNDO
     try:
-        lines = file.read_text().splitlines()
+        text = file.read_bytes().decode(errors="replace")
     except OSError:
-        text = f"found no {UNDO}, expected the folder of tailback lab apply"
-        raise ScenarioError([Problem(str(folder), (), text)]) from None
-    for at, line in enumerate(lines, 1):
+        missing = f"found no {UNDO}, expected the folder of tailback lab apply"
+        raise ScenarioError([Problem(str(folder), (), missing)]) from None
+    ways = {(s.host, s.back.kind, s.back.of): s for s in plan(lab) if s.back is not None}
+    steps: list[tuple[int, Step, list[str]]] = []
+    states: list[tuple[str, str, dict[str, Any] | None]] = []
+    # Where apply was killed while it wrote, the last line has no end, and its step was not begun.
+    for at, line in enumerate(text.split("\n")[:-1], 1):
         try:
-            told = json.loads(line)
-            number, host, do = int(told["step"]), str(told["host"]), str(told["undo"])
-            known = host in lab.hosts
-        except (ValueError, TypeError, KeyError):
-            known = False
-        if not known:
-            text = "found another line, expected step, host of this lab and undo, as apply writes them"
-            raise ScenarioError([Problem(f"{file}:{at}", (), text)])
-        yield number, Step(host, f"take back step {number}", do)
+            told = _entry(line)
+            host, kind, of = str(told["host"]), str(told.get("kind")), str(told.get("of"))
+            if kind == STATE:
+                if (host, of) in _interfaces(lab):
+                    states.append((host, of, told["was"]))
+                    continue
+            elif told.get("failed") is True:
+                # What a line of the file has done that failed, only its author knows.
+                steps = [one for one in steps if one[0] != told["step"] or not one[1].own]
+                continue
+            elif (step := ways.get((host, kind, of))) is not None and step.back is not None:
+                steps.append((told["step"], step, step.back.lines(told["printed"])))
+                continue
+        except NotGivenBack as error:
+            raise ScenarioError([Problem(f"{file}:{at}", (), str(error))]) from None
+        except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+            pass
+        expected = "expected a step of this lab (step, host, kind, of, printed), as apply writes them"
+        raise ScenarioError([Problem(f"{file}:{at}", (), f"found another line, {expected}")])
+    return [(number, step, line) for number, step, lines in steps[::-1] for line in lines], states
+
+
+def _entry(line: str) -> dict[str, Any]:
+    told = json.loads(line)
+    texts = [told[key] for key in ("host", "kind", "of", "printed") if key in told]
+    was = told.get("was")
+    if not all(isinstance(one, str) for one in texts) or not (was is None or isinstance(was, dict)):
+        raise ValueError
+    if told.get("kind") != STATE and type(told["step"]) is not int:
+        raise ValueError
+    return dict(told)

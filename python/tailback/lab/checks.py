@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from tailback.lab import back
+from tailback.lab.back import PRIORITIES, NotGivenBack
 from tailback.lab.model import Lab, LabBridge, LabNic
 from tailback.lab.reach import ask, last_line
-from tailback.lab.steps import LINK_WORD, PRIORITIES, RING
+from tailback.lab.steps import RING
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,8 @@ class Check:
     line: str
     expected: str
     among: bool = False
+    seen: Callable[[str], str] | None = None
+    """What is found in what is printed; the whole of it without this."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,11 @@ def verify(lab: Lab) -> list[Checked]:
     for check in checks(lab):
         status, printed, said = ask(lab.hosts[check.host], check.line)
         seen = " ".join(printed.split())
+        if check.seen is not None and status == 0:
+            try:
+                seen = check.seen(printed)
+            except NotGivenBack as error:
+                seen = str(error)
         ok = check.expected in seen if check.among else check.expected == seen
         found.append(Checked(check, seen or (last_line(said) if status else "nothing"), ok))
     return found
@@ -77,9 +87,9 @@ def _bridge(bridge: LabBridge) -> Iterator[Check]:
             line = f"ls /sys/bus/pci/devices/{port.pci}/infiniband 2> /dev/null | wc -l"
             yield Check(host, f"RDMA devices of {name}", line, "0")
         yield _mtu(host, name, bridge.mtu)
-        yield Check(host, f"bridge of {name}", LINK_WORD % (name, "master"), f"master {bridge.name}")
-        state = f"ip -o -d link show {name} | grep -o 'state [a-z][a-z]*'"  # that of the link is in capitals
-        yield Check(host, f"state of {name} in the bridge", state, "state forwarding")
+        yield _link(host, f"bridge of {name}", name, bridge.name, "master")
+        state = ("linkinfo", "info_slave_data", "state")
+        yield _link(host, f"state of {name} in the bridge", name, "forwarding", *state)
         if port.rx_ring is not None:
             yield Check(host, f"receive ring of {name}", RING % name, str(port.rx_ring))
         if port.qdisc is not None:
@@ -88,7 +98,19 @@ def _bridge(bridge: LabBridge) -> Iterator[Check]:
 
 
 def _mtu(host: str, interface: str, mtu: int) -> Check:
-    return Check(host, f"MTU of {interface}", LINK_WORD % (interface, "mtu"), f"mtu {mtu}")
+    return _link(host, f"MTU of {interface}", interface, str(mtu), "mtu")
+
+
+def _link(host: str, what: str, interface: str, expected: str, *path: str) -> Check:
+    """A value of a device in the JSON of ip."""
+
+    def seen(printed: str) -> str:
+        value: Any = back.link(printed, interface)
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return "nothing" if value is None else str(value)
+
+    return Check(host, what, back.link_line(interface), expected, seen=seen)
 
 
 def _nic(nic: LabNic) -> Iterator[Check]:

@@ -6,7 +6,9 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from errno import EEXIST
 from pathlib import Path
+from shutil import rmtree
 from threading import Event, Thread
 
 from tailback.lab.model import Lab, LabTest
@@ -85,8 +87,22 @@ def run(lab: Lab, test: LabTest, folder: Path, show: Callable[[str], None]) -> N
         TestFailed: the server or the client says so, or a host does not answer.
         FileExistsError: the folder has this test already.
     """
-    where = folder / test.name
+    made = not folder.exists()
+    whole, where = folder / test.name, folder / f".{test.name}-running"
+    if whole.exists():
+        raise FileExistsError(EEXIST, "there is a test of its name", str(whole))
     where.mkdir(parents=True)
+    try:
+        _run(lab, test, where, show)
+        where.replace(whole)
+    except BaseException:
+        rmtree(where, ignore_errors=True)
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+
+
+def _run(lab: Lab, test: LabTest, where: Path, show: Callable[[str], None]) -> None:
     show(f"{test.name}: counters before")
     _look(lab, where / "before")
     server = perftest_line(lab, test, "server")

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 
 from tailback.lab.model import Lab
-from tailback.lab.readers import BITS_PER_MIB
+from tailback.lab.readers import BITS_PER_MIB, MAX_COUNTER
 from tailback.lab.recorded import RecordedTest, duration_s
 from tailback.live.recording import LiveRecording, empty_flows, flows_of, signals_of
 from tailback.plan import make_plan
 from tailback.results import Result
-from tailback.scenario import Scenario
+from tailback.scenario import Problem, Scenario, ScenarioError
 
 PS_PER_S, PS_PER_US = 10**12, 10**6
 MEASURED = "measured.csv"
@@ -72,6 +72,10 @@ class _Made:
         self.series: dict[tuple[str, str], Values] = {}
         self.entities: dict[str, dict[str, str | None]] = {}
         self.counters = list(self._counters())
+        for row in self.counters:
+            if row["value"] > MAX_COUNTER:
+                text = f"found {row['counter']} of {row['node']} that grew by 2^63 or more, expected less"
+                raise ScenarioError([Problem(one.test.name, (), text)])
         self._fill()
 
     # Counters
@@ -340,7 +344,10 @@ class _Made:
     def _pauses(self, end: int) -> Iterator[dict[str, Any]]:
         for nic in self.lab.nics:
             node = self.names[nic.host]
-            wire = self.scenario.network.wires_of[node][0]
+            wires = self.scenario.network.wires_of.get(node)
+            if not wires:  # it stands for no host of the scenario
+                continue
+            wire = wires[0]
             peer = wire.b if wire.a == node else wire.a
             for priority in range(8):
                 frames = self.counter(node, f"rx_prio{priority}_pause")

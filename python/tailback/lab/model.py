@@ -21,6 +21,8 @@ LOCAL = "local"
 """A host that is this machine: nothing is sent anywhere."""
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}$")]
 """What stands in a command: no blank, no quote, no sign that a shell knows."""
+_Interface = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,14}$")]
+"""A network interface: 15 characters at most, as the kernel has them (IFNAMSIZ)."""
 _Path = Annotated[str, Field(pattern=r"^[A-Za-z0-9_./-]{1,200}$")]
 _Address = Annotated[str, Field(pattern=r"^[0-9a-fA-F.:]{2,45}/[0-9]{1,3}$")]
 _Pci = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
@@ -67,7 +69,7 @@ class Coalesce(Part):
 class LabPort(Part):
     """A port of a bridge."""
 
-    interface: _Word = Field(description="Its network interface.")
+    interface: _Interface = Field(description="Its network interface.")
     pci: _Pci | None = Field(None, description="Its PCI address; devlink needs it.")
     roce: bool | None = Field(
         None, description="false: devlink's enable_roce; else RoCE never reaches the bridge."
@@ -85,7 +87,7 @@ class LabBridge(Part):
     """A Linux bridge."""
 
     host: _Word = Field(description="Where.")
-    name: _Word = Field(description="Its name.")
+    name: _Interface = Field(description="Its name.")
     mtu: _Mtu = Field(1500, description="Of the bridge and its ports.")
     ports: Annotated[list[LabPort], Field(min_length=2)] = Field(description="Its ports.")
 
@@ -105,7 +107,7 @@ class LabNic(Part):
     """An RDMA device that tests use."""
 
     host: _Word = Field(description="Where.")
-    interface: _Word = Field(description="Its network interface.")
+    interface: _Interface = Field(description="Its network interface.")
     device: _Word = Field("mlx5_0", description="Its RDMA device.")
     gid: Annotated[int, Field(ge=0, le=255)] = Field(3, description="Index of its GID: RoCE v2 over IPv4.")
     address: _Address | None = Field(None, description="Address and prefix.")
@@ -150,7 +152,7 @@ class Lab(Part):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] = Field(description="Its name.")
     about: str = Field("", description="What it is for.")
     scenario: str = Field(description="A built-in scenario or a file: the model of the lab.")
-    hosts: dict[str, LabHost] = Field(description="The machines by their names here.")
+    hosts: dict[_Word, LabHost] = Field(description="The machines by their names here.")
     commands: list[Command] = Field([], description="Commands of one's own.")
     rebind: list[Rebind] = Field([], description="PCI functions that change drivers.")
     bridges: list[LabBridge] = Field([], description="Linux bridges.")
@@ -219,7 +221,7 @@ def _conflicts(lab: Lab, scenario: Scenario) -> list[tuple[tuple[Any, ...], str]
             if host not in with_nics:
                 expected = f"a host with one of nics: {', '.join(with_nics) or 'there is none'}"
                 found.append((("tests", index, role), f"found {host}, expected {expected}"))
-            elif lab.hosts[host].model is None:
+            elif (known_host := lab.hosts.get(host)) is not None and known_host.model is None:
                 found.append((("hosts", host), "found no model, expected one: a test runs there"))
         server = next((nic for nic in lab.nics if nic.host == test.server), None)
         if server is not None and test.connect is None and server.address is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from tailback.lab.model import LOCAL, LabHost
@@ -14,13 +15,15 @@ PATIENCE_S = 60.0
 """The longest that a line may take that runs no test."""
 
 
-def command(host: LabHost, line: str) -> list[str]:
-    """The line as a process's arguments."""
-    return ["sh", "-c", line] if host.at == LOCAL else [*SSH, host.at, line]
+def command(host: LabHost, line: str | Sequence[str]) -> list[str]:
+    """A line for a shell, or the words of a command, as a process's arguments. No shell reads words here."""
+    if host.at == LOCAL:
+        return ["sh", "-c", line] if isinstance(line, str) else list(line)
+    return [*SSH, host.at, line if isinstance(line, str) else shlex.join(line)]
 
 
-def ask(host: LabHost, line: str, patience_s: float = PATIENCE_S) -> tuple[int, str, str]:
-    """Runs a line: status, output, and what was said on stderr. 255 is a host that is not reached."""
+def ask(host: LabHost, line: str | Sequence[str], patience_s: float = PATIENCE_S) -> tuple[int, str, str]:
+    """Runs a line or words: status, output, what was said on stderr. 255 is a host that is not reached."""
     try:
         done = subprocess.run(
             command(host, line),

@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 BITS_PER_MIB = 8 * 2**20
 
 
+MAX_COUNTER = 2**63 - 1
+"""What a counter in a result may be."""
+MAX_FIGURE = 1e12
+"""Of perftest, in its own units; iterations and bytes, too."""
+MAX_CORE = 65_535
+
+
 class Unread(ValueError):  # noqa: N818  it is what was found
-    """A text that is not what the tool prints; the text says what was expected."""
+    """A text that is not what the tool prints; the text says what was expected.
+
+    `at`: where in the text, in characters, if one place is wrong; or `value`, the number that is wrong.
+    """
+
+    def __init__(self, expected: str, at: int | None = None, value: float | None = None) -> None:
+        """What was expected."""
+        super().__init__(expected)
+        self.at, self.value = at, value
+
+    def line_in(self, text: str) -> int | None:
+        """The line of the text that is wrong, if it is known."""
+        at = self.at
+        if at is None and self.value is not None:
+            for one in re.finditer(r"-?(?:[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?|inf|nan)", text, re.IGNORECASE):
+                with suppress(ValueError):
+                    if repr(float(one[0])) == repr(self.value):
+                        at = one.start()
+                        break
+        return None if at is None else text.count("\n", 0, at) + 1
+
+
+def _counter(text: str, at: int) -> int:
+    if len(text) > 19 or not 0 <= int(text) <= MAX_COUNTER:
+        raise Unread("a counter from 0 to below 2^63", at)
+    return int(text)
 
 
 def ethtool(text: str) -> dict[str, int]:
     """`ethtool -S DEV`, or some lines of it: counters by name, priorities as `rx_prio0_pause`."""
-    found = re.findall(r"^\s*([A-Za-z0-9_.]+):\s*([0-9]+)\s*$", text, re.MULTILINE)
+    found = list(re.finditer(r"^[ \t]*([A-Za-z0-9_.]+):[ \t]*(-?[0-9]+)[ \t]*$", text, re.MULTILINE))
     if not found:
         raise Unread("lines of ethtool -S, such as rx_out_of_buffer: 0")
-    return {name: int(value) for name, value in found}
+    return {one[1]: _counter(one[2], one.start(2)) for one in found}
 
 
 def rdma(text: str) -> dict[str, int]:
@@ -30,8 +64,8 @@ def rdma(text: str) -> dict[str, int]:
         found = {name: value for row in rows if isinstance(row, dict) for name, value in _flat(row)}
         if found:
             return found
-    elif pairs := re.findall(r"\b([a-z][a-z0-9_]{3,}) ([0-9]+)\b", text):
-        return {name: int(value) for name, value in pairs}
+    elif pairs := list(re.finditer(r"\b([a-z][a-z0-9_]{3,}) (-?[0-9]+)\b", text)):
+        return {one[1]: _counter(one[2], one.start(2)) for one in pairs}
     raise Unread("counters of rdma statistic, such as np_cnp_sent 184")
 
 
@@ -75,12 +109,13 @@ def tc(text: str) -> QdiscCounters:
 
 
 def _tc_json(text: str) -> list[QdiscCounters]:
-    rows = [row for row in _json(text, "tc -s -j qdisc") if isinstance(row, dict) and "kind" in row]
+    data = _json(text, "tc -s -j qdisc")
+    rows = [row for row in data if isinstance(row, dict) and isinstance(row.get("kind"), str)]
     return [
         QdiscCounters(
             str(row["kind"]),
             {name: row[key] for key, name in _TC.items() if type(row.get(key)) is int},
-            int(row.get("backlog", 0)),
+            row["backlog"] if type(row.get("backlog")) is int else 0,
         )
         for row in rows
     ]
@@ -97,13 +132,18 @@ def _tc_text(text: str) -> list[QdiscCounters]:
         if head is None or sent is None:
             continue
         names = ("bytes", "packets", "drops", "overlimits", "requeues")
-        values = dict(zip(names, map(int, sent.groups()), strict=True))
+        begin = text.index(part)
+        values = {
+            name: _counter(sent[number], begin + sent.start(number)) for number, name in enumerate(names, 1)
+        }
         values |= {
-            name: int(value) for name, value in re.findall(r"\b(marked|early|pdrop|other) ([0-9]+)", part)
+            one[1]: _counter(one[2], begin + one.start(2))
+            for one in re.finditer(r"\b(marked|early|pdrop|other) ([0-9]+)", part)
         }
         waits = re.search(r"backlog ([0-9]+)b ", part)
         counters = {_TC[key]: value for key, value in values.items()}
-        found.append(QdiscCounters(head[1], counters, int(waits[1]) if waits else 0))
+        waiting = _counter(waits[1], begin + waits.start(1)) if waits else 0
+        found.append(QdiscCounters(head[1], counters, waiting))
     return found
 
 
@@ -122,6 +162,20 @@ def mpstat(text: str) -> dict[int, dict[str, float]]:
 
 
 _Shares = tuple[int, dict[str, float]]
+_SHARES = {"softirq": "soft", "irq": "irq", "guest": "guest"}
+
+
+def _core(text: str) -> int:
+    if len(text) > 5 or int(text) > MAX_CORE:
+        raise Unread(f"a core up to {MAX_CORE:,}")
+    return int(text)
+
+
+def _share(value: Any) -> float:
+    share = float(value)
+    if not 0 <= share <= 101:  # mpstat rounds, and may exceed 100 a little
+        raise Unread("shares of mpstat from 0 to 100 %", value=share)
+    return share
 
 
 def _mpstat_json(text: str) -> list[_Shares]:
@@ -130,13 +184,15 @@ def _mpstat_json(text: str) -> list[_Shares]:
         steps = [step for host in data["sysstat"]["hosts"] for step in host["statistics"]]
         return [
             (
-                int(row["cpu"]),
-                {"softirq": float(row["soft"]), "irq": float(row["irq"]), "guest": float(row["guest"])},
+                _core(str(row["cpu"])),
+                {key: _share(row[name]) for key, name in _SHARES.items()},
             )
             for step in steps
             for row in step["cpu-load"]
             if str(row["cpu"]).isdigit()
         ]
+    except Unread:
+        raise
     except (KeyError, TypeError, ValueError):
         raise Unread("sysstat, hosts, statistics and cpu-load, as mpstat -o JSON writes them") from None
 
@@ -150,12 +206,7 @@ def _mpstat_text(text: str) -> list[_Shares]:
             names = words[words.index("CPU") :]
         elif names and len(words) >= len(names) and (row := words[-len(names) :])[0].isdigit():
             at = {name: row[names.index(f"%{name}")] for name in ("soft", "irq", "guest")}
-            found.append(
-                (
-                    int(row[0]),
-                    {"softirq": float(at["soft"]), "irq": float(at["irq"]), "guest": float(at["guest"])},
-                )
-            )
+            found.append((_core(row[0]), {key: _share(at[name]) for key, name in _SHARES.items()}))
     return found
 
 
@@ -178,8 +229,10 @@ def perftest(text: str) -> Perftest:
 
 def _perftest_json(text: str) -> Perftest:
     try:
-        results = json.loads(text).get("results")
-    except ValueError:  # perftest 4.5 quotes no names, and has a comma after the last
+        results = _json(text, "perftest").get("results")
+    except Unread as error:  # perftest 4.5 quotes no names, and has a comma after the last
+        if error.at is not None:
+            raise
         found = re.findall(r'^\s*"?([^":{}\n]+?)"?\s*:\s*([0-9.]+),?\s*$', text, re.MULTILINE)
         results = dict(found) if "results" in text else None
     if not isinstance(results, dict):
@@ -189,7 +242,7 @@ def _perftest_json(text: str) -> Perftest:
         """The first key that begins so; units follow in some versions."""
         for name in names:
             for key, value in results.items():
-                if key.startswith(name):
+                if key.startswith(name) and isinstance(value, (int, float, str)):
                     return float(value)
         return None
 
@@ -211,6 +264,12 @@ def _made(
     p99: float | None,
     most: float | None,
 ) -> Perftest:
+    figures = (message, iterations, mib_s, typical, least, p99, most)
+    for one in figures:
+        if one is not None and not 0 <= one <= MAX_FIGURE:
+            raise Unread(f"figures of perftest from 0 to {MAX_FIGURE:g}", value=float(one))
+    if message < 1:
+        raise Unread("messages of 1 B or more", value=float(message))
     if typical is None:
         return Perftest(int(message), int(iterations), (mib_s or 0.0) * BITS_PER_MIB)
     latency = (typical if least is None else least, typical, typical if p99 is None else p99)
@@ -242,7 +301,21 @@ def _perftest_text(text: str) -> Perftest:
 
 
 def _json(text: str, what: str) -> Any:
+    """The JSON of a tool, with numbers that a result can have."""
+
+    def whole(digits: str) -> int:
+        if len(digits) > 19 or not 0 <= int(digits) <= MAX_COUNTER:
+            raise Unread("a number from 0 to below 2^63", text.index(digits))
+        return int(digits)
+
+    def finite(written: str) -> float:
+        if not math.isfinite(value := float(written)):
+            raise Unread("a finite number", text.index(written))
+        return value
+
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return json.loads(text, parse_int=whole, parse_float=finite, parse_constant=finite)
+    except Unread:
+        raise
+    except (ValueError, RecursionError) as error:
         raise Unread(f"the JSON of {what} ({str(error).split(':')[0].lower()})") from None

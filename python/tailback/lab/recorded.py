@@ -22,6 +22,8 @@ from tailback.lab.readers import Perftest, QdiscCounters, Unread
 from tailback.scenario import Problem, ScenarioError
 
 MOST_BYTES = 16 << 20
+MAX_S = 1e6
+"""How long a test may have run, in seconds."""
 _Read = TypeVar("_Read")
 
 
@@ -59,7 +61,14 @@ def read(lab: Lab, folder: Path, test: LabTest) -> RecordedTest:
     if result is None:
         text = f"found no perftest.json or perftest.txt, expected what {test.tool} of {test.name} printed"
         raise ScenarioError([Problem(str(where), (), text)])
+    latency = test.tool == "ib_write_lat"
+    if (result.latency_us is not None) != latency:
+        text = f"found no {'latency' if latency else 'bandwidth'}, expected what {test.tool} prints"
+        raise ScenarioError([Problem(str(where), (), text)])
     length_s = duration_s(test, result)
+    if not 0 < length_s <= MAX_S:
+        text = f"found a test of {length_s:g} s by its figures, expected more than 0 and at most {MAX_S:g} s"
+        raise ScenarioError([Problem(str(where), (), text)])
     between = sorted(where.glob("during-*"), key=lambda one: _at(one) or 0.0)
     steps = [
         (where / "before", 0.0),
@@ -90,7 +99,9 @@ def duration_s(test: LabTest, result: Perftest) -> float:
     """How long a test ran: as it was told to, or what its iterations took."""
     if test.seconds is not None:
         return float(test.seconds)
-    if result.bandwidth_bps:
+    if result.bandwidth_bps is not None:
+        if not result.bandwidth_bps:
+            return 0.0
         return result.iterations * result.message_bytes * 8 / result.bandwidth_bps
     assert result.latency_us is not None
     return result.iterations * 2 * result.latency_us[1] / 1e6
@@ -133,7 +144,10 @@ def _put(
 
 def _at(folder: Path) -> float | None:
     try:
-        return float((folder / "at").read_text())
+        found = float((folder / "at").read_text())
+        if not 0 <= found <= MAX_S:
+            raise ValueError
+        return found
     except (OSError, ValueError):
         raise ScenarioError(
             [Problem(str(folder / "at"), (), "found no number, expected seconds since the start of the test")]
@@ -155,8 +169,10 @@ def _one(folder: Path, name: str, reader: Callable[[str], _Read]) -> _Read | Non
         try:
             return reader(text)
         except Unread as error:
-            raise ScenarioError([Problem(str(file), (), f"found something else, expected {error}")]) from None
-        except (ValueError, TypeError, AttributeError):
+            line = error.line_in(text)
+            place, wrong = (file, "something else") if line is None else (f"{file}:{line}", "another number")
+            raise ScenarioError([Problem(str(place), (), f"found {wrong}, expected {error}")]) from None
+        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError):
             text = "found something else, expected what the tool of its name prints"
             raise ScenarioError([Problem(str(file), (), text)]) from None
     return None

@@ -5,28 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tailback.lab.model import Command, Lab, LabBridge, LabNic, LabPort, Rebind
+from tailback.lab import back
+from tailback.lab.back import PRIORITIES, Back
+from tailback.lab.model import Command, Lab, LabBridge, LabNic, LabPfc, LabPort, Rebind
 from tailback.scenario import declared
 from tailback.units import format_rate
 
-PRIORITIES = 8
 RING = "ethtool -g %s | awk '/^Current/{now=1} now && /^RX:/{print $2; ok=1; exit} END{exit !ok}'"
 """Prints the receive ring as it is."""
-LINK_WORD = "ip -o -d link show %s | grep -o ' %s [^ ]*'"
-"""Prints a word of a link, such as `mtu`, and what follows it."""
+SHELL_SIGNS = frozenset("|&;<>()$`\\\"'*?[]#~%!{}\n")
+"""A line without one of them means the same without a shell."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A command on a host. Lines are for `sh -c`."""
+    """A command on a host, as a line."""
 
     host: str
     about: str
     do: str
-    undo: str = ""
-    """What takes it back, run in the reverse order; empty: nothing does."""
-    remember: str = ""
-    """In place of `undo`: a line that, run before `do`, prints what takes it back."""
+    back: Back | None = None
+    """What takes it back, in the reverse order; None: nothing does."""
+    own: bool = False
+    """A line of the lab file, for a shell."""
+
+    @property
+    def command(self) -> str | list[str]:
+        """A line for `sh -c`, or the words of a command that needs no shell."""
+        return self.do if self.own else words(self.do)
+
+
+def words(line: str) -> str | list[str]:
+    """A line as words where it needs no shell, else the line."""
+    return line if SHELL_SIGNS & set(line) else line.split()
 
 
 def plan(lab: Lab) -> list[Step]:
@@ -42,28 +53,27 @@ def plan(lab: Lab) -> list[Step]:
 
 
 def _own(one: Command) -> Step:
-    return Step(one.host, one.about, one.do, one.undo or "")
+    undo = back.fixed("command", one.do, one.undo) if one.undo else None
+    return Step(one.host, one.about, one.do, undo, own=True)
 
 
 def _rebind(one: Rebind) -> Iterator[Step]:
-    for do, undo, about in (
-        (
-            f"echo {one.pci} > /sys/bus/pci/drivers/{one.from_}/unbind",
-            _bind(one.pci, one.from_),
-            "leave the driver",
-        ),
-        (_override(one.pci, one.to), _override(one.pci, one.from_), "name the driver that may take it"),
-        (_bind(one.pci, one.to), f"echo {one.pci} > /sys/bus/pci/drivers/{one.to}/unbind", "take it"),
-    ):
-        yield Step(one.host, f"{one.pci}, {one.from_} to {one.to}: {about}", do, undo)
+    where = f"{one.pci}, {one.from_} to {one.to}"
+    unbind = f"echo {one.pci} > /sys/bus/pci/drivers/%s/unbind"
+    bound = f"if [ -e /sys/bus/pci/drivers/%s/{one.pci} ]; then %s; fi"
+    free = f"if [ ! -e /sys/bus/pci/drivers/%s/{one.pci} ]; then %s; fi"
+    from_, to = one.from_, one.to
+    gives_back = back.fixed("unbind", one.pci, free % (from_, _bind(one.pci, from_)))
+    yield Step(one.host, f"{where}: leave the driver", unbind % from_, gives_back)
+    file = f"/sys/bus/pci/devices/{one.pci}/driver_override"
+    override = back.value_of(file, r"[A-Za-z0-9_-]{1,64}|\(null\)")
+    yield Step(one.host, f"{where}: name the driver that may take it", f"echo {to} > {file}", override)
+    leaves = back.fixed("bind", one.pci, bound % (to, unbind % to))
+    yield Step(one.host, f"{where}: take it", _bind(one.pci, to), leaves)
 
 
 def _bind(pci: str, driver: str) -> str:
     return f"echo {pci} > /sys/bus/pci/drivers/{driver}/bind"
-
-
-def _override(pci: str, driver: str) -> str:
-    return f"echo {driver} > /sys/bus/pci/devices/{pci}/driver_override"
 
 
 def bridge_steps(bridge: LabBridge) -> Iterator[Step]:
@@ -72,92 +82,59 @@ def bridge_steps(bridge: LabBridge) -> Iterator[Step]:
     for port in bridge.ports:
         if port.roce is not None:
             yield from _roce(host, f"pci/{port.pci}", port.roce)
-    yield Step(
-        host,
-        "the bridge, without STP",
-        f"ip link add {name} mtu {bridge.mtu} type bridge stp_state 0",
-        f"ip link del {name}",
-    )
+    add = f"ip link add name {name} mtu {bridge.mtu} type bridge stp_state 0"
+    yield Step(host, "the bridge, without STP", add, back.bridge(name))
     for port in bridge.ports:
-        yield _mtu(host, port.interface, bridge.mtu)
-        yield Step(
-            host,
-            "a port of the bridge",
-            f"ip link set {port.interface} master {name}",
-            f"ip link set {port.interface} nomaster",
-        )
-        yield Step(
-            host,
-            "the port is up",
-            f"ip link set {port.interface} up",
-            remember=_if_down(port.interface),
-        )
+        interface = port.interface
+        join = f"ip link set dev {interface} master {name}"
+        yield _mtu(host, interface, bridge.mtu)
+        yield Step(host, "a port of the bridge", join, back.master(interface))
+        yield _up(host, interface)
         yield from _tuned(host, port)
-    yield Step(host, "the bridge is up", f"ip link set {name} up", f"ip link set {name} down")
+    yield Step(host, "the bridge is up", f"ip link set dev {name} up")  # it is removed as a whole
 
 
 def _roce(host: str, device: str, wanted: bool) -> Iterator[Step]:
     words = f"devlink dev param set {device} name enable_roce value %s cmode driverinit"
-    do, other = (words % str(value).lower() for value in (wanted, not wanted))
-    reload = f"devlink dev reload {device}"
     about = "the NIC takes RoCE itself" if wanted else "RoCE is to reach the bridge"
-    yield Step(host, about, do, f"{other} && {reload}")
-    yield Step(host, "the driver takes that up", reload)
+    show = f"devlink -j dev param show {device} name enable_roce"
+    yield Step(host, about, words % str(wanted).lower(), back.roce(device, show, words))
+    yield Step(host, "the driver takes that up", f"devlink dev reload {device}")
 
 
 def _mtu(host: str, interface: str, mtu: int) -> Step:
-    return Step(
-        host,
-        "jumbo frames" if mtu > 1500 else "the MTU",
-        f"ip link set {interface} mtu {mtu}",
-        remember=_kept(LINK_WORD % (interface, "mtu"), f"ip link set {interface} $was"),
-    )
+    about = "jumbo frames" if mtu > 1500 else "the MTU"
+    return Step(host, about, f"ip link set dev {interface} mtu {mtu}", back.mtu(interface))
 
 
-def _kept(found: str, command: str) -> str:
-    """A line that prints a command with what another finds, as `$was`; it fails where that finds nothing."""
-    return f'was=$({found}) && echo "{command}"'
-
-
-def _if_down(interface: str) -> str:
-    """A device that was up is to stay so."""
-    down = f"echo 'ip link set {interface} down'"
-    return f"was=$(ip -o link show {interface}) && case $was in *[,\\<]UP[,\\>]*) ;; *) {down};; esac"
+def _up(host: str, interface: str) -> Step:
+    return Step(host, "the port is up", f"ip link set dev {interface} up", back.state(interface))
 
 
 def _tuned(host: str, port: LabPort) -> Iterator[Step]:
     name = port.interface
     if port.rx_ring is not None:
-        yield Step(
-            host,
-            "receive ring",
-            f"ethtool -G {name} rx {port.rx_ring}",
-            remember=_kept(RING % name, f"ethtool -G {name} rx $was"),
-        )
+        yield Step(host, "receive ring", f"ethtool -G {name} rx {port.rx_ring}", back.ring(name))
     if port.coalesce is not None:
         words = [f"adaptive-rx {'on' if port.coalesce.adaptive else 'off'}"]
         if port.coalesce.usecs is not None:
             words.append(f"rx-usecs {port.coalesce.usecs // 10**6}")
         if port.coalesce.frames is not None:
             words.append(f"rx-frames {port.coalesce.frames}")
-        remember = (
-            f"ethtool -c {name} | awk '/^Adaptive/{{a=$3}} /^rx-usecs:/{{u=$2}} /^rx-frames:/{{f=$2}} "
-            f'END{{print "ethtool -C {name} adaptive-rx " a " rx-usecs " u " rx-frames " f}}\''
-        )
-        yield Step(
-            host, "moderation of interrupts", f"ethtool -C {name} {' '.join(words)}", remember=remember
-        )
+        do = f"ethtool -C {name} {' '.join(words)}"
+        yield Step(host, "moderation of interrupts", do, back.coalesce(name))
     if port.irq_cores is not None:
-        irqs = f"grep -E '{port.pci or name}' /proc/interrupts | awk '{{sub(/:/, \"\", $1); print $1}}'"
-        cores = " ".join(map(str, port.irq_cores))
+        # Names in /proc/interrupts are the driver's: only the kernel knows which are of this device.
+        device = f"/sys/bus/pci/devices/{port.pci}" if port.pci else f"/sys/class/net/{name}/device"
         file = "/proc/irq/$irq/smp_affinity_list"
-        each = f"for irq in $({irqs}); do"
-        do = f"set -- {cores}; {each} echo $1 > {file}; first=$1; shift; set -- $@ $first; done"
-        remember = f'{each} echo "echo $(cat {file}) > {file};"; done; echo true'
-        yield Step(host, "cores of its interrupts", do, remember=remember)
+        each = f"irqs=$(ls {device}/msi_irqs) && for irq in $irqs; do [ -e {file} ] || continue;"
+        cores = " ".join(map(str, port.irq_cores))
+        do = f"set -- {cores}; {each} echo $1 > {file} || exit 1; first=$1; shift; set -- $@ $first; done"
+        read = f"{each} echo $irq $(cat {file}); done"
+        yield Step(host, "cores of its interrupts", do, back.irqs(name, read))
     if port.qdisc is not None:
         for at, line in enumerate(qdisc_words(port.qdisc)):
-            undo = f"tc qdisc del dev {name} root" if at == 0 else ""
+            undo = back.qdisc(name) if at == 0 else None
             yield Step(host, "queueing discipline", f"tc qdisc add dev {name} {line}", undo)
 
 
@@ -205,63 +182,31 @@ def _nic(nic: LabNic) -> Iterator[Step]:
     if nic.mtu is not None:
         yield _mtu(host, name, nic.mtu)
     if nic.address is not None:
-        yield Step(
-            host,
-            "address of the tests",
-            f"ip addr add {nic.address} dev {name}",
-            f"ip addr del {nic.address} dev {name}",
-        )
-    yield Step(host, "the port is up", f"ip link set {name} up", remember=_if_down(name))
+        add = f"ip addr add {nic.address} dev {name}"
+        yield Step(host, "address of the tests", add, back.address(name, nic.address))
+    yield _up(host, name)
     for priority in nic.ecn:
         for role, what in (("roce_np", "notification point"), ("roce_rp", "reaction point")):
             file = f"/sys/class/net/{name}/ecn/{role}/enable/{priority}"
-            yield Step(
-                host,
-                f"DCQCN, {what}",
-                f"echo 1 > {file}",
-                remember=_kept(f"cat {file}", f"echo $was > {file}"),
-            )
+            yield Step(host, f"DCQCN, {what}", f"echo 1 > {file}", back.value_of(file, "[01]"))
     if nic.pfc is not None:
-        yield from _pfc(nic)
+        yield from _pfc(host, name, nic.pfc)
 
 
-def _pfc(nic: LabNic) -> Iterator[Step]:
-    pfc, qos = nic.pfc, f"mlnx_qos -i {nic.interface}"
-    assert pfc is not None
+def _pfc(host: str, name: str, pfc: LabPfc) -> Iterator[Step]:
+    qos = f"mlnx_qos -i {name}"
     lossless = [number in pfc.priorities for number in range(PRIORITIES)]
-    yield Step(
-        nic.host,
-        "lossless priorities",
-        f"{qos} --pfc {_listed(lossless)}",
-        remember=_row_of_qos(nic.interface, "enabled", "--pfc"),
-    )
-    yield Step(
-        nic.host,
-        "their buffer",
-        f"{qos} --prio2buffer {_listed([pfc.buffer * one for one in lossless])}",
-        remember=_row_of_qos(nic.interface, "buffer", "--prio2buffer"),
-    )
+    enable = f"{qos} --pfc {_listed(lossless)}"
+    yield Step(host, "lossless priorities", enable, back.qos_row(name, "enabled", "--pfc"))
+    buffers = f"{qos} --prio2buffer {_listed([pfc.buffer * one for one in lossless])}"
+    yield Step(host, "their buffer", buffers, back.qos_row(name, "buffer", "--prio2buffer"))
     if pfc.cable_len is not None:  # mlnx_qos tells the length of the cable in no form that is documented
-        yield Step(nic.host, "length of the cable, for headroom", f"{qos} --cable_len {pfc.cable_len}")
+        yield Step(host, "length of the cable, for headroom", f"{qos} --cable_len {pfc.cable_len}")
     if pfc.buffer_size is not None:
         sizes = [pfc.buffer_size * (number == pfc.buffer) for number in range(PRIORITIES)]
-        file = f"/sys/class/net/{nic.interface}/qos/buffer_size"
-        # Rows of buffers begin with their number; those that are not listed have no bytes.
-        awk = '$1 ~ /^[0-7]$/ {s[$1]=$2} END {for (i = 0; i < 8; i++) printf "%s%d", (i ? "," : ""), s[i]}'
-        yield Step(
-            nic.host,
-            "size of that buffer",
-            f"{qos} --buffer_size {_listed(sizes)}",
-            remember=_kept(f"awk '{awk}' {file}", f"{qos} --buffer_size $was"),
-        )
-
-
-def _row_of_qos(interface: str, row: str, option: str) -> str:
-    """Prints the command that sets a row of mlnx_qos's table of priorities as it is now."""
-    awk = f'$1 == "{row}" && NF == 9 {{for (i = 2; i < 10; i++) printf "%s%s", (i > 2 ? "," : ""), $i; exit}}'
-    return _kept(
-        f"mlnx_qos -i {interface} | awk '{awk} END {{exit !i}}'", f"mlnx_qos -i {interface} {option} $was"
-    )
+        file = f"/sys/class/net/{name}/qos/buffer_size"
+        set_sizes = f"{qos} --buffer_size {_listed(sizes)}"
+        yield Step(host, "size of that buffer", set_sizes, back.buffer_size(name, file))
 
 
 def _listed(values: list[int] | list[bool]) -> str:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,20 @@ from typing import Any
 from pydantic import ValidationError
 
 from tailback import signals
+from tailback.lab.back import (
+    NotGivenBack,
+    addresses,
+    addresses_line,
+    disciplines,
+    disciplines_line,
+    is_up,
+    link,
+    lost_addresses,
+)
 from tailback.lab.model import LOCAL, LabBridge, LabHost
 from tailback.lab.reach import ask, last_line
 from tailback.lab.readers import QdiscCounters, Unread, tc
-from tailback.lab.steps import Step, bridge_steps
+from tailback.lab.steps import Step, bridge_steps, words
 from tailback.point.settings import PointSettings
 from tailback.scenario import Problem, ScenarioError
 
@@ -40,8 +49,9 @@ _OF_RED = {"min": "ecn.k_min", "max": "ecn.k_max", "probability": "ecn.p_max", "
 
 _NAME = "tailback point --kernel"
 """What problems are told of, and what the alias of a bridge begins with."""
-_MADE = re.compile(rf"{_NAME}, process (\d+) begun (\d+)((?:; \S+ mtu \d+ (?:up|down))*)")
-_PORT = re.compile(r"; (\S+) mtu (\d+) (up|down)")
+_OF_PORT = r"; ([A-Za-z0-9][A-Za-z0-9_.@-]{0,14}) mtu ([0-9]{1,10}) (up|down)"
+_MADE = re.compile(rf"{_NAME}, process ([0-9]{{1,10}}) begun ([0-9]{{1,20}})((?:{_OF_PORT})*)", re.ASCII)
+_PORT = re.compile(_OF_PORT, re.ASCII)
 """The alias of a bridge that this has made, and a port in it."""
 
 Told = dict[str, Any]
@@ -60,7 +70,7 @@ def run(
         ScenarioError: it cannot be set up, or has what only the program's point has; nothing of it is left.
     """
     namespace, names = _place(first, second)
-    with signals.noted() as seen, _set_up(namespace, names, settings):
+    with signals.noted() as seen, _set_up(namespace, names, settings) as left:
         counts, begin = _Counts(), time.monotonic()
         end = float("inf") if duration_ps is None else begin + duration_ps / 1e12
         told: Told = {"interfaces": [first, second], "happened": [], "bin_ps": STEP_PS}
@@ -79,6 +89,8 @@ def run(
             told = {**told, "elapsed_ps": elapsed_ps, **counts.told()}
             if show is not None:
                 show(told)
+    if left:
+        told["ended_by"] = "; ".join([*filter(None, [told["ended_by"]]), *left])
     return told
 
 
@@ -136,13 +148,16 @@ def _refused(text: str) -> ScenarioError:
     return ScenarioError([Problem(_NAME, (), text)])
 
 
-def _ask(namespace: str, line: str) -> tuple[int, str, str]:
-    there = f"ip netns exec {shlex.quote(namespace)} sh -c {shlex.quote(line)}"
-    return ask(_HERE, there if namespace else line)
+def _ask(namespace: str, command: Sequence[str] | str) -> tuple[int, str, str]:
+    """Runs words, or a line of a lab's step for a shell, in a namespace."""
+    if not namespace:
+        return ask(_HERE, command)
+    told = ["sh", "-c", command] if isinstance(command, str) else command
+    return ask(_HERE, ["ip", "netns", "exec", namespace, *told])
 
 
 def _counters(namespace: str, name: str) -> QdiscCounters:
-    status, out, said = _ask(namespace, f"tc -s -j qdisc show dev {name}")
+    status, out, said = _ask(namespace, ["tc", "-s", "-j", "qdisc", "show", "dev", name])
     if status:
         raise Unread(f"{name}: {last_line(said)}")
     return tc(out)
@@ -187,20 +202,31 @@ def _steps(namespace: str, names: list[str], settings: PointSettings) -> list[St
     begun = _begun(os.getpid())
     was = [f"{name} mtu {port['mtu']} {_state(port)}" for name, port in zip(names, ports_were, strict=True)]
     alias = "; ".join([f"{_NAME}, process {os.getpid()} begun {begun}", *was])
-    return [made, Step("here", "whose it is", f"ip link set {BRIDGE} alias '{alias}'"), *rest]
+    return [made, Named("here", "whose it is", alias), *rest]
+
+
+class Named(Step):
+    """The step that gives the bridge its alias."""
+
+    @property
+    def command(self) -> list[str]:
+        """Its words: the alias is one, whatever is in it."""
+        return ["ip", "link", "set", "dev", BRIDGE, "alias", self.do]
 
 
 def _link(namespace: str, name: str) -> dict[str, Any]:
     """What `ip` tells of a device."""
-    status, out, said = _ask(namespace, f"ip -j -d link show dev {shlex.quote(name)}")
+    status, out, said = _ask(namespace, ["ip", "-j", "-d", "link", "show", "dev", name])
     if status:
         raise _refused(f"found {last_line(said)!r}, expected an interface that may join a bridge: {name}")
-    (found,) = json.loads(out)
-    return dict(found)
+    try:
+        return link(out, name)
+    except NotGivenBack as error:
+        raise _refused(f"{error}: {name}") from None
 
 
-def _state(link: dict[str, Any]) -> str:
-    return "up" if "UP" in link["flags"] else "down"
+def _state(found: dict[str, Any]) -> str:
+    return "up" if is_up(found) else "down"
 
 
 def _begun(process: int) -> int:
@@ -214,8 +240,11 @@ def _begun(process: int) -> int:
 
 def clean() -> list[str]:
     """Takes back what killed programs have left in this namespace and those of `ip netns`: a line each."""
-    _, out, _ = ask(_HERE, "ip netns list")
-    named = [line.split()[0] for line in out.splitlines() if line.strip()]
+    _, out, _ = ask(_HERE, ["ip", "-j", "netns", "list"])
+    try:
+        named = [str(one["name"]) for one in json.loads(out or "[]")]
+    except (ValueError, TypeError, KeyError):
+        return ["the namespaces of ip netns: not looked into, as ip lists them in another form"]
     return [line for namespace in ["", *named] for line in _cleaned(namespace)]
 
 
@@ -226,43 +255,103 @@ def _cleaned(namespace: str) -> Iterator[str]:
     except ScenarioError:
         return
     made = _MADE.fullmatch(bridge.get("ifalias", ""))
-    if made is None or bridge["linkinfo"]["info_kind"] != "bridge":
+    if made is None or bridge.get("linkinfo", {}).get("info_kind") != "bridge":
         yield f"{name}: left alone, as its alias does not say that it was made by {_NAME}"
         return
     process, begun, ports = int(made[1]), int(made[2]), _PORT.findall(made[3])
     if _begun(process) == begun:
         yield f"{name}: left alone, as process {process}, which made it, still runs"
         return
-    back = []
+    back: list[str] = []
+    failed: list[str] = []
     for port, mtu, state in ports:
-        status, out, _ = _ask(namespace, f"ip -j link show dev {port}")
-        if status or json.loads(out)[0].get("master") != BRIDGE:
-            continue  # gone, or somebody else's by now
-        _, out, _ = _ask(namespace, f"tc -j qdisc show dev {port} root")
-        if [one["kind"] for one in json.loads(out or "[]")[:1]] == ["tbf"]:
-            _ask(namespace, f"tc qdisc del dev {port} root")
-        _ask(namespace, f"ip link set {port} nomaster mtu {mtu} {state}")
-        back.append(port)
-    status, _, said = _ask(namespace, f"ip link del {BRIDGE}")
+        try:
+            if _link(namespace, port).get("master") != BRIDGE:
+                continue  # somebody else's by now
+        except ScenarioError:
+            continue  # gone
+        commands = [["ip", "link", "set", "dev", port, "nomaster", "mtu", mtu, state]]
+        _, out, _ = _ask(namespace, ["tc", "-j", "qdisc", "show", "dev", port, "root"])
+        if any(one.startswith("tbf ") for one in disciplines(out)):
+            commands.insert(0, ["tc", "qdisc", "del", "dev", port, "root"])
+        said = [last_line(words) for status, _, words in (_ask(namespace, one) for one in commands) if status]
+        (failed if said else back).append(f"{port}: {said[0]}" if said else port)
+    status, _, said_last = _ask(namespace, ["ip", "link", "del", "dev", BRIDGE])
+    if status:
+        yield f"{name}: {last_line(said_last)}"
+        return
     of_ports = f"{' and '.join(back)} as before" if back else "no port was in it any more"
-    yield f"{name}: {last_line(said)}" if status else f"{name}: removed; {of_ports}"
+    yield f"{name}: removed; {'; '.join([of_ports, *failed])}"
 
 
 @contextmanager
-def _set_up(namespace: str, names: list[str], settings: PointSettings) -> Iterator[None]:
-    """The bridge, for as long as it is used."""
+def _set_up(namespace: str, names: list[str], settings: PointSettings) -> Iterator[list[str]]:
+    """The bridge, for as long as it is used. Afterwards the list tells what could not be given back.
+
+    Raises:
+        ScenarioError: it cannot be set up, or what was there could not be given back afterwards.
+    """
+    steps = _steps(namespace, names, settings)
+    was = {name: _found(namespace, name) for name in names}
     undo: list[str] = []
+    left: list[str] = []
+    problem: ScenarioError | None = None
     try:
-        for step in _steps(namespace, names, settings):
-            back = step.undo
-            if step.remember:
-                _, back, _ = _ask(namespace, step.remember)
-            status, _, said = _ask(namespace, step.do)
+        # What could not be given back is refused before anything is touched.
+        for step in steps:
+            _way_back(namespace, step)
+        for step in steps:
+            back = _way_back(namespace, step)
+            status, _, said = _ask(namespace, step.command)
             if status:
                 missing = ", and a kernel with sch_red and sch_tbf" if "unknown" in said else ""
                 raise _refused(f"found {last_line(said)!r}, expected that this works{missing}: {step.do}")
-            undo.append(back.strip())
-        yield
+            undo += back[::-1]
+        yield left
+    except ScenarioError as error:
+        problem = error
     finally:
-        for line in filter(None, undo[::-1]):
-            _ask(namespace, line)
+        for line in undo[::-1]:
+            status, _, said = _ask(namespace, words(line))
+            left += [f"{line}: {last_line(said)}"] if status else []
+        for name, before in was.items():
+            if not _gone(namespace, name):
+                left += _differences(namespace, name, before)
+    if problem is not None:
+        not_back = [Problem(_NAME, (), f"not as before: {one}") for one in left]
+        raise ScenarioError([*problem.problems, *not_back])
+
+
+def _differences(namespace: str, name: str, was: dict[str, Any]) -> Iterator[str]:
+    """What is not as it was, after addresses are given back that the kernel has removed."""
+    for command in lost_addresses(name, was["addresses"], _found(namespace, name)["addresses"]):
+        _ask(namespace, command)
+    for key, value in _found(namespace, name).items():
+        if value != was[key]:
+            yield f"{name}: {key} was {was[key] or 'none'}, is {value or 'none'}"
+
+
+def _way_back(namespace: str, step: Step) -> list[str]:
+    """What takes a step back."""
+    if step.back is None:
+        return []
+    status, printed, said = _ask(namespace, words(step.back.read))
+    if status:
+        raise _refused(f"found {last_line(said)!r}, expected that this works: {step.back.read}")
+    try:
+        return step.back.lines(printed)
+    except NotGivenBack as error:
+        raise _refused(str(error)) from None
+
+
+def _gone(namespace: str, name: str) -> bool:
+    return _ask(namespace, ["ip", "link", "show", "dev", name])[0] != 0
+
+
+def _found(namespace: str, name: str) -> dict[str, Any]:
+    """How an interface is."""
+    found = _link(namespace, name)
+    own = addresses(_ask(namespace, words(addresses_line(name)))[1], name)
+    disciplined = disciplines(_ask(namespace, words(disciplines_line(name)))[1])
+    link_is = {"MTU": found["mtu"], "state": _state(found), "master": found.get("master")}
+    return {**link_is, "addresses": own, "disciplines": disciplined}
