@@ -405,3 +405,57 @@ def test_a_command_of_a_lab_is_shown_whole(tmp_path: Path) -> None:
     data = put(LAB, ("commands", 0, "do"), "\u202e" * 999 + "!")
     got = "\n".join(shown(under_pty(["lab", "plan", written(tmp_path, data)], tmp_path)))
     assert visible("\u202e") * 999 + "!" in re.sub(r"\\\n +", "", got)
+
+
+ANSIBLE = """
+import subprocess, sys
+from pathlib import Path
+from tailback.lab import apply
+from tailback.lab.model import read
+for words in (["p0", "type", "veth", "peer", "name", "e0"], ["p1", "type", "veth", "peer", "name", "e1"],
+              ["br-own", "type", "bridge"]):
+    subprocess.run(["ip", "link", "add", *words], check=True)
+def state():
+    return subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout
+def qdiscs():
+    told = subprocess.run(["tc", "qdisc"], capture_output=True, text=True, check=True).stdout
+    return [line for line in told.splitlines() if " 0: " not in line]
+tc = ["tc", "qdisc", "add", "dev", "p1", "root", "tbf", "rate", "1gbit", "burst", "20kb", "limit", "2mb"]
+others = {"master": ["ip", "link", "set", "p1", "master", "br-own"], "qdisc": tc,
+          "bridge": ["ip", "link", "add", "br-cp", "type", "bridge"],
+          "address": ["ip", "addr", "add", "10.9.0.1/24", "dev", "e0"]}
+if sys.argv[3] in others:
+    subprocess.run(others[sys.argv[3]], check=True)
+before = state(), qdiscs()
+lab, folder = read(sys.argv[1])[0], Path(sys.argv[2])
+apply._here = lambda lab: False
+apply.prepare(lab, folder)
+try:
+    apply.apply(lab, folder, lambda line: None)
+    print("APPLIED")
+except apply.StepFailed as error:
+    print("FAILED", error)
+if (folder / "undo.jsonl").exists():
+    print(apply.undo(lab, folder, lambda line: None))
+print("SAME" if (state(), qdiscs()) == before else ("OTHER", before, state(), qdiscs()))
+"""
+
+
+@needs_namespaces
+@pytest.mark.parametrize("there", ["nothing", "bridge", "master", "qdisc", "address"])
+def test_ansible_refuses_what_it_could_not_give_back_and_runs_no_template(tmp_path: Path, there: str) -> None:
+    pytest.importorskip("ansible_runner", reason="pip install 'tailback[lab]'")
+    canary = tmp_path / "canary"
+    text = "{{ lookup('pipe', 'touch " + str(canary) + "') }}"
+    data = put(ONLY_BRIDGE, ("hosts",), {"all": {"at": "local", "model": "br0"}})
+    data["commands"] = [{"host": "all", "about": text, "do": f": {text!r}", "undo": f": {text!r}"}]
+    data["bridges"][0]["host"] = "all"
+    data["bridges"][0]["ports"][1]["qdisc"] = {"kind": "pfifo", "limit": 5}
+    data["nics"] = [{"host": "all", "interface": "e0", "address": "10.9.0.1/24"}]
+    file, out = written(tmp_path, data), tmp_path / "out"
+    command = ["unshare", "-rn", sys.executable, "-c", ANSIBLE, file, str(out), there]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("APPLIED" if there == "nothing" else "FAILED step "), done.stdout
+    assert done.stdout.endswith("Undone(failed=[], differences=[])\nSAME\n"), done.stdout
+    assert not canary.exists()

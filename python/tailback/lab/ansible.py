@@ -138,6 +138,8 @@ def run(folder: Path, playbook: str, show: Callable[[str], None]) -> str:
         task = f"{data.get('task', '')} on {data.get('host', '')}"
         if kind in ("runner_on_failed", "runner_on_unreachable"):
             result = data.get("res", {})
+            if result.get("failed_when_result") and result.get("rc") == 0:
+                result = {"msg": "undo could not give back what is there; the step was not done"}
             said = str(result.get("stderr") or result.get("msg") or "").strip().splitlines()
             failed.append(f"{task}: {said[-1] if said else 'it said nothing'}")
         elif kind == "runner_on_ok":
