@@ -459,3 +459,19 @@ def test_ansible_refuses_what_it_could_not_give_back_and_runs_no_template(tmp_pa
     assert done.stdout.startswith("APPLIED" if there == "nothing" else "FAILED step "), done.stdout
     assert done.stdout.endswith("Undone(failed=[], differences=[])\nSAME\n"), done.stdout
     assert not canary.exists()
+
+
+def test_the_command_line_prints_through_one_place() -> None:
+    """What else prints has coloured tables of our own console, or JSON, whose signs are escaped in it."""
+    folder = Path(cli.__file__).parent
+    found = [
+        f"{file.name}: {line.strip()}"
+        for file in sorted(folder.glob("*.py"))
+        if file.name != "terminal.py"
+        for line in file.read_text().splitlines()
+        if re.search(r"typer\.echo\(|\bprint\(|import Console\b|std(out|err)\.write\(", line)
+    ]
+    assert [line for line in found if "drawn.print" not in line] == [
+        "common.py: typer.echo(text)  # with colours of its own",
+        "common.py: typer.echo(in_json(json.dumps(data, indent=2, ensure_ascii=False)))",
+    ]

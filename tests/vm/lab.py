@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -89,8 +89,11 @@ class Guest:
         self._run(f"dash -c {shlex.quote(inner)} > {files}.out 2> {files}.err < /dev/null &")
         return files
 
-    def ask(self, host: LabHost, line: str, patience_s: float = 60.0) -> tuple[int, str, str]:
+    def ask(
+        self, host: LabHost, given: str | Sequence[str], patience_s: float = 60.0
+    ) -> tuple[int, str, str]:
         """As `tailback.lab.reach.ask`; other lines may run meanwhile."""
+        line = given if isinstance(given, str) else shlex.join(given)
         files = self._begin(host, line)
         until = time.monotonic() + 4 * patience_s  # time is slower there
         while time.monotonic() < until:
