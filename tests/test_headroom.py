@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import drawn_fabrics
 import pytest
+import tailback
 from tailback.plan import make_plan
 from tailback.scenario import ScenarioError, loads
 
@@ -98,3 +99,24 @@ def test_a_pause_outlasts_its_repetition(text: str, key: str, least: int) -> Non
     assert drawn_fabrics.lossless_drops(make_plan(loads(text, sets=[f"{key}={least}"]))) == []
     with pytest.raises(ScenarioError, match=f"{key}: found {least - 1}, expected at least {least}"):
         loads(text, sets=[f"{key}={least - 1}"])
+
+
+@pytest.mark.parametrize(("pool", "drops"), [(None, False), ("120KB", False), ("30KB", True)])
+def test_ports_share_a_pool_of_headroom(pool: str | None, drops: bool) -> None:
+    """Two senders pass xoff together, and each needs some 40 KB: from its own headroom, or from the pool."""
+    result = tailback.run(
+        {
+            "name": "pool",
+            "run": {"duration": "1ms"},
+            "topology": {"kind": "star", "hosts": 3, "link": {"rate": "100Gbps", "delay": "500ns"}},
+            "host": {"congestion": "none"},
+            "switch": {
+                "ecn": None,
+                "shared": "1MB",
+                "pfc": {"xoff": "100KB", "headroom": "60KB", "headroom_pool": pool},
+            },
+            "traffic": [{"kind": "write", "from": "h0..h1", "to": "h2"}],
+        }
+    )
+    assert bool(result.summary["losses"]["dropped_packets"]) == drops
+    assert bool(result.faults) == drops

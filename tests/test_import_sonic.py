@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,9 @@ def test_a_switch_becomes_a_scenario_that_loads(capsys: pytest.CaptureFixture[st
     assert plan["links"][0]["rate"] == 400 * 10**9
     assert plan["links"][0]["headroom_bytes"] == 177_632
     assert len(plan["links"]) == 4
-    # The pool, and two lossless priorities at four ports.
-    assert (model["shared_bytes"], model["buffer"]) == (164_733_224, 164_733_224 + 8 * 177_632)
+    # The pool, and the pool of headroom beside it.
+    assert (model["shared_bytes"], model["buffer"]) == (164_733_224, 164_733_224 + 17_962_880)
+    assert model["pfc"]["headroom_pool"] == 17_962_880
     assert (switch.ingress_alpha, switch.egress_alpha) == (0.125, 1.0)
     assert model["lossless"] == [3, 4]
     assert switch.strict == [6]
@@ -141,7 +143,7 @@ def test_a_switch_becomes_a_scenario_that_loads(capsys: pytest.CaptureFixture[st
     assert scenario.host.qos.class_of(3, 0) == 3
     assert plan["nics"][0]["class_of"][plan["writers"][0]["code_point"]] == 3
     left = text[text.index("# Not honoured:") :]
-    for what in ("POLL_INTERVAL", "xoff: headroom that all ports share", "size: nothing is reserved", "VLAN"):
+    for what in ("POLL_INTERVAL", "xon: beside xon_offset", "size: nothing is reserved", "VLAN"):
         assert what in left
     assert "WRED_PROFILE|AZURE_LOSSLESS green_min_threshold" in text, "each value says where it is from"
 
@@ -175,7 +177,7 @@ def test_ports_that_differ_are_named(capsys: pytest.CaptureFixture[str], tmp_pat
     [
         ("PFC_WD", {port: {"action": "forward"} for port in PORTS}, "PFC_WD action forward"),
         ("WRED_PROFILE", {"AZURE_LOSSLESS": {"ecn": "ecn_none"}}, "without ecn nothing is marked"),
-        ("BUFFER_POOL", {"ingress_lossy_pool": {"size": "1", "type": "ingress"}}, "ingress_lossy_pool"),
+        ("BUFFER_POOL", {"ingress_third_pool": {"size": "1", "type": "ingress"}}, "ingress_third_pool"),
         ("MAP_PFC_PRIORITY_TO_QUEUE", {"AZURE": {**IDENTITY, "3": "5"}}, "class 3 has"),
         ("BUFFER_PG", {f"{port}|3-4": {"profile": "NULL"} for port in PORTS}, "headroom is auto"),
         ("SCHEDULER", {"scheduler.0": {"type": "WRR", "weight": "1", "pir": "5"}}, "shaping"),
@@ -209,7 +211,7 @@ def test_what_has_no_place_is_listed(
                 "WRED_PROFILE",
                 AZURE_LOSSLESS={"ecn": "ecn_all", "green_min_threshold": "9", "green_max_threshold": "1"},
             ),
-            "switch.ecn.k_min",
+            "WRED_PROFILE|AZURE_LOSSLESS green_min_threshold: found 9B",
         ),
     ],
 )
@@ -225,3 +227,123 @@ def test_bad_input_is_one_line(
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert cli.main(["import", "sonic", str(tmp_path / "none.json")]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+FILES = Path(__file__).parent / "data" / "sonic"
+
+
+def switch_of(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
+    """The engine's switch for a file, and the text of the scenario."""
+    assert cli.main(["import", "sonic", str(FILES / name)]) == 0
+    text = capsys.readouterr().out
+    plan: dict[str, Any] = make_plan(loads(text))
+    return plan["switch_models"][0], text
+
+
+@pytest.mark.parametrize("name", ["no-pfc-at-all.json", "pool-without-pfc.json", "flat-dump.json"])
+def test_without_pfc_enable_nothing_is_lossless(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    model, text = switch_of(name, capsys)
+    assert model["lossless"] == []
+    assert "no port has pfc_enable" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "memory_bytes"),
+    [
+        ("shared-headroom.json", 14_000_000),
+        ("shared-headroom-64.json", 5_000_000),
+        ("deep-buffer.json", 6_011_000_000),
+    ],
+)
+def test_a_pool_of_headroom_is_memory_of_its_own(
+    name: str, memory_bytes: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert switch_of(name, capsys)[0]["buffer"] == memory_bytes
+
+
+def test_pools_and_profiles_may_have_any_name(capsys: pytest.CaptureFixture[str]) -> None:
+    model, text = switch_of("other-names.json", capsys)
+    assert (model["shared_bytes"], model["ingress_alpha"], model["egress_alpha"]) == (60_000_000, 0.125, 0.25)
+    assert make_plan(loads(text))["links"][0]["delay"] == 300 * 5000, "the cable is 300 m long"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("no-speed.json", "speed of ports: 100Gbps"),
+        ("no-port-table.json", "the table PORT: 4 ports are named in others"),
+        ("class-8.json", "TC_TO_QUEUE_MAP|AZURE: classes above 7"),
+        ("no-pfc-at-all.json", "memory of the switch: 16MB"),
+    ],
+)
+def test_what_the_file_does_not_say_is_listed(
+    name: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"# - {words}" in switch_of(name, capsys)[1]
+
+
+def test_lossless_and_lossy_classes_may_have_pools_of_their_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lossy = {"size": "20000000", "type": "ingress", "mode": "dynamic"}
+    _, text, _ = imported(capsys, tmp_path, changed("BUFFER_POOL", ingress_lossy_pool=lossy))
+    model = make_plan(loads(text))["switch_models"][0]
+    assert model["pools"] == {"lossless_bytes": 164_733_224, "lossy_bytes": 20_000_000}
+
+
+def test_a_template_is_no_configuration(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = '{%- set ports = PORT %}\n{"BUFFER_POOL": {{ pools }}}'
+    status, _, errors = imported(capsys, tmp_path, text)
+    assert status == 2
+    assert "found a Jinja template" in errors
+
+
+def drawn(rng: random.Random) -> dict[str, Any]:
+    """The configuration with some of its tables, entries and fields gone, or with another value."""
+    config = copy.deepcopy(CONFIG)
+    for _ in range(rng.randint(1, 6)):
+        table = rng.choice(sorted(config))
+        entries = config[table]
+        key = rng.choice(sorted(entries)) if entries else None
+        field = rng.choice(sorted(entries[key])) if key and entries[key] else None
+        kind = rng.random()
+        if key is None or kind < 0.15:
+            del config[table]
+        elif field is None or kind < 0.3:
+            del entries[key]
+        elif kind < 0.5:
+            del entries[key][field]
+        else:
+            values = [
+                "0",
+                "1",
+                "3",
+                "7",
+                "9",
+                "64",
+                "100000",
+                "4294967296",
+                "99999999999",
+                "-3",
+                "-9",
+                "AZURE",
+            ]
+            entries[key][field] = rng.choice(values)
+        if not config:
+            return CONFIG
+    return config
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_it_loads_or_names_a_table_of_the_file(
+    seed: int, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = drawn(random.Random(seed))
+    status, text, errors = imported(capsys, tmp_path, config)
+    if status == 0:
+        loads(text)
+    else:
+        assert status == 2
+        for line in errors.splitlines():
+            where = line.removeprefix(f"{tmp_path}/config_db.json: ")
+            assert any(where.startswith(table) for table in CONFIG) or "none of SONiC's tables" in where, line

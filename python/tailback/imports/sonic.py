@@ -1,40 +1,48 @@
 """The switch part of a scenario from SONiC's config_db.json.
 
-One switch for all: where ports differ, the value that most of them have. What the model has no place for, and
-what was left out, is listed.
+One switch for all: where ports differ, the value that most of them have. What the model has no place for is
+listed, and so is what the file does not say and the model needs.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from tailback.imports.tables import Tables, numbers
-from tailback.scenario import loads
+from tailback.imports.tables import Entry, Tables, numbers
+from tailback.scenario import Problem, Scenario, ScenarioError, loads
+from tailback.scenario.headroom import headrooms, reserved
+from tailback.units import format_duration, format_rate, format_size
 
 _READ = (
     *("PORT", "BUFFER_POOL", "BUFFER_PROFILE", "BUFFER_PG", "BUFFER_QUEUE", "WRED_PROFILE", "QUEUE"),
     *("PORT_QOS_MAP", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "TC_TO_PRIORITY_GROUP_MAP"),
     *("MAP_PFC_PRIORITY_TO_QUEUE", "SCHEDULER", "PFC_WD", "DEVICE_METADATA"),
+    *("DEFAULT_LOSSLESS_BUFFER_PARAMETER", "CABLE_LENGTH"),
 )
 _ECN_OFF = ("ecn_none", "")
 _MOST_HOSTS = 1024
 _ALPHAS = range(-10, 11)
+_CABLE_PS_PER_METRE = 5000
+"""SONiC's buffer_headroom_mellanox.lua: light takes 5 ns for a metre of cable."""
 
 
 @dataclass
 class _Switch:
     """What goes into the scenario."""
 
-    lines: list[tuple[int, str, str]]
-    """Of `switch`: depth, text, and where it comes from."""
     rate_mbps: int | None
     ports: int
-    marks: dict[int, int]
+    cable_m: int | None
+    lossless: list[int] = field(default_factory=list)
+    lines: list[tuple[int, str, str]] = field(default_factory=list)
+    """Of `switch`: depth, text, and where it comes from."""
+    marks: dict[int, int] = field(default_factory=dict)
     """DSCPs of lossless classes, where they are not the usual ones."""
+    absent: list[str] = field(default_factory=list)
+    """What the file does not say, and what the scenario has instead."""
 
     def put(self, depth: int, text: str, source: str = "") -> None:
         self.lines.append((depth, text, source))
@@ -43,49 +51,81 @@ class _Switch:
 def sonic(path: Path) -> str:
     """A scenario as YAML: the switch of `path`, a host for each port, and a first traffic to replace.
 
-    It loads as it is. What is not honoured is listed in comments at its end.
+    It loads as it is. Comments at its end list what is not honoured and what the file does not say.
 
     Raises:
-        ScenarioError: the file is no config_db.json, or what it says makes no scenario; one line each.
+        ScenarioError: the file is no config_db.json, or what it says makes no scenario; one line each, with
+            the table and key of the file.
     """
     tables = Tables(path)
-    ports = _ports(tables)
-    switch = _Switch([], tables.most("PORT speed", ports.values()), len(ports), {})
-    lossless = _classes(tables, switch)
-    _buffers(tables, switch, lossless)
+    switch = _ports(tables)
+    _classes(tables, switch)
+    _buffers(tables, switch)
     _marks(tables, switch)
     _schedulers(tables, switch)
     _watchdog(tables, switch)
     others = sorted(name for name in tables.data if name not in _READ)
     if others:
         tables.leave(f"tables that say nothing of queues: {', '.join(others)}")
-    text = _yaml(tables, switch)
-    loads(text, label=f"the scenario made from {path.name}")
-    return text
+    lines = _yaml(tables, switch)
+    scenario = _loaded(path, lines)
+    lines += _absent(switch, scenario)
+    lines += [("# Not honoured:", "")] if tables.not_honoured else []
+    lines += [(f"# - {what}", "") for what in tables.not_honoured]
+    return "\n".join(text.rstrip() for text, _ in lines) + "\n"
 
 
-def _ports(tables: Tables) -> dict[str, int]:
-    """Speeds of the ports in Mbit/s, without those that are down."""
-    found = {}
+def _loaded(path: Path, lines: list[tuple[str, str]]) -> Scenario:
+    """The scenario; what is wrong with it is said of the table that a line comes from."""
+    try:
+        return loads("\n".join(text for text, _ in lines), label="scenario")
+    except ScenarioError as error:
+        problems = []
+        for problem in error.problems:
+            number = problem.place.rpartition(":")[2]
+            source = lines[int(number) - 1][1] if number.isdigit() else ""
+            text = f"{source or problem}: {problem.text}" if source else str(problem)
+            problems.append(Problem(str(path), (), text))
+        raise ScenarioError(problems) from None
+
+
+def _ports(tables: Tables) -> _Switch:
+    """Ports that are not down, with the speed and the cable of most."""
+    names, speeds = [], []
     for name, port in tables.entries("PORT").items():
         if port.get("admin_status") == "down":
             tables.leave("PORT: those with admin_status down")
             continue
+        names.append(name)
         speed = tables.number("PORT", name, "speed", port)
         if speed is not None:
-            found[name] = speed
+            speeds.append(speed)
+    named = set(names) or tables.ports_named()
+    cables = []
+    for key, entry in tables.entries("CABLE_LENGTH").items():
+        for name, length in entry.items():
+            metres = re.fullmatch(r"(\d+)m", str(length))
+            if metres is None:
+                tables.refuse(f"CABLE_LENGTH|{key}.{name}", repr(str(length)[:40]), "metres such as 40m")
+            if int(metres[1]) and (name in named or not names):
+                cables.append(int(metres[1]))
+    found = _Switch(tables.most("PORT speed", speeds), len(named), tables.most("CABLE_LENGTH", cables))
+    if not named:
+        found.absent.append("ports: 2 hosts")
+    elif not names:
+        found.absent.append(f"the table PORT: {len(named)} ports are named in others")
     return found
 
 
-def _classes(tables: Tables, switch: _Switch) -> list[int]:
-    """Trust, classes and lossless priorities; gives the latter."""
+def _classes(tables: Tables, switch: _Switch) -> None:
+    """Trust, classes and lossless priorities."""
     maps = {key: entry for key, entry in tables.entries("PORT_QOS_MAP").items() if key != "global"}
 
     def chosen(field: str) -> str:
         values = [str(entry[field]) for entry in maps.values() if field in entry]
         return str(tables.most(f"PORT_QOS_MAP {field}", values) or "").strip("[]").rpartition("|")[2]
 
-    lossless = numbers(chosen("pfc_enable"))
+    switch.lossless = lossless = numbers(chosen("pfc_enable"))
     name = chosen("dscp_to_tc_map")
     to_queue = tables.mapping("TC_TO_QUEUE_MAP", chosen("tc_to_queue_map"), 7)
     to_group = tables.mapping("TC_TO_PRIORITY_GROUP_MAP", chosen("tc_to_pg_map"), 7)
@@ -93,73 +133,134 @@ def _classes(tables: Tables, switch: _Switch) -> list[int]:
     if name:
         source = f"PORT_QOS_MAP, DSCP_TO_TC_MAP|{name}"
         classes = tables.mapping("DSCP_TO_TC_MAP", name, 63)
-        other = {dscp: to_queue.get(tc, tc) for dscp, tc in sorted(classes.items())}
-        shown = ", ".join(f"{dscp}: {tc}" for dscp, tc in other.items() if tc != dscp >> 3)
+        class_of = {dscp: to_queue.get(tc, tc) for dscp, tc in sorted(classes.items())}
+        shown = ", ".join(f"{dscp}: {tc}" for dscp, tc in class_of.items() if tc != dscp >> 3)
         switch.put(1, "qos:")
         switch.put(2, "trust: dscp", source)
         if shown:
             switch.put(2, f"dscp: {{{shown}}}", source)
-        switch.marks = {dscp: tc for dscp, tc in other.items() if tc in lossless and tc != dscp >> 3}
+        switch.marks = {dscp: tc for dscp, tc in class_of.items() if tc in lossless and tc != dscp >> 3}
     for tc in lossless:
         if to_group.get(tc, tc) != to_queue.get(tc, tc) or of_pause.get(tc, tc) != to_queue.get(tc, tc):
             tables.leave(
                 f"TC_TO_PRIORITY_GROUP_MAP, MAP_PFC_PRIORITY_TO_QUEUE: class {tc} has a priority group or a "
                 "pause of another number than its queue"
             )
-    if maps:
+    if lossless:
         switch.put(1, f"lossless: {lossless}", "PORT_QOS_MAP pfc_enable")
-    for field in ("dot1p_to_tc_map", "tc_to_dscp_map", "dscp_to_fc_map", "exp_to_fc_map", "scheduler"):
-        if any(field in entry for entry in maps.values()):
-            tables.leave(f"PORT_QOS_MAP {field}")
-    return lossless
+    else:
+        switch.put(1, "lossless: []", "no port has pfc_enable in PORT_QOS_MAP: SONiC sends and obeys no PFC")
+    for other in ("dot1p_to_tc_map", "tc_to_dscp_map", "dscp_to_fc_map", "exp_to_fc_map", "scheduler"):
+        if any(other in entry for entry in maps.values()):
+            tables.leave(f"PORT_QOS_MAP {other}")
 
 
-def _buffers(tables: Tables, switch: _Switch, lossless: list[int]) -> None:
+def _buffers(tables: Tables, switch: _Switch) -> None:
     """Pools, thresholds and headroom."""
-    groups = [
-        str(entry.get("profile", "")).strip("[]").rpartition("|")[2]
-        for _, group, entry in tables.by_class("BUFFER_PG")
-        if group in lossless
-    ]
-    name = tables.most("BUFFER_PG profile of lossless groups", [name for name in groups if name])
+    lossless = set(switch.lossless)
+    name = _profile(tables, "BUFFER_PG", "lossless groups", lossless)
     profile = tables.entry("BUFFER_PROFILE", name) if name else None
-    headroom = None
-    if profile is not None:
-        headroom = tables.number("BUFFER_PROFILE", name, "xoff", profile)
+    if name is not None and profile is not None:
+        _group(tables, switch, name, profile)
     elif lossless:
         tables.leave(
-            "BUFFER_PG: no profile of a lossless group in the file (dynamic model): headroom is auto"
+            "BUFFER_PG: no profile of a lossless group in the file (SONiC computes it): headroom is auto, "
+            "for the speed and the cable"
         )
-    pool = tables.entries("BUFFER_POOL").get("ingress_lossless_pool")
-    size = None if pool is None else tables.number("BUFFER_POOL", "ingress_lossless_pool", "size", pool)
-    if pool is not None and size:
-        kept = (headroom or 0) * switch.ports * len(lossless)
-        if headroom is not None or not lossless:
-            switch.put(1, f"shared: {size}B", "BUFFER_POOL|ingress_lossless_pool size")
-            switch.put(
-                1, f"buffer: {size + kept}B", "shared, and headroom of each port and lossless priority"
-            )
-        else:
-            switch.put(1, f"buffer: {size}B", "BUFFER_POOL|ingress_lossless_pool size; headroom is in it")
-        if "xoff" in pool:
-            tables.leave(
-                "BUFFER_POOL|ingress_lossless_pool xoff: headroom that all ports share; each has its own here"
-            )
-    if tables.entries("BUFFER_POOL").get("ingress_lossy_pool"):
-        tables.leave("BUFFER_POOL|ingress_lossy_pool: lossy packets are in the one shared buffer")
-    if profile is not None:
-        _group(tables, switch, name, profile)
-    lossy = tables.entries("BUFFER_PROFILE").get("egress_lossy_profile", {})
-    _alpha(
-        tables, "egress_lossy_profile", lossy, lambda alpha, at: switch.put(1, f"egress_alpha: {alpha}", at)
+        _default_alpha(tables, switch)
+    _pools(tables, switch, profile)
+    lossy = _profile(tables, "BUFFER_QUEUE", "lossy queues", set(range(8)) - lossless)
+    if lossy is None and "egress_lossy_profile" in tables.entries("BUFFER_PROFILE"):
+        lossy = "egress_lossy_profile"
+    if lossy is not None and (entry := tables.entry("BUFFER_PROFILE", lossy)) is not None:
+        _alpha(tables, lossy, entry, lambda alpha, at: switch.put(1, f"egress_alpha: {alpha}", at))
+    out = _profile(tables, "BUFFER_QUEUE", "lossless queues", lossless) or "egress_lossless_profile"
+    if "static_th" in tables.entries("BUFFER_PROFILE").get(out, {}):
+        tables.leave(f"BUFFER_PROFILE|{out} static_th: lossless packets leave without a limit")
+
+
+def _profile(tables: Tables, table: str, what: str, classes: set[int]) -> str | None:
+    """The profile that most groups or queues of these classes have."""
+    names = [
+        str(entry.get("profile", "")).strip("[]").rpartition("|")[2]
+        for _, number, entry in tables.by_class(table)
+        if number in classes
+    ]
+    found: str | None = tables.most(
+        f"{table} profile of {what}", [name for name in names if name not in ("", "NULL")]
     )
-    if "static_th" in tables.entries("BUFFER_PROFILE").get("egress_lossless_profile", {}):
-        tables.leave(
-            "BUFFER_PROFILE|egress_lossless_profile static_th: lossless packets leave without a limit"
+    return found
+
+
+def _default_alpha(tables: Tables, switch: _Switch) -> None:
+    """What SONiC's buffer manager gives the lossless profiles that it computes."""
+    for key, entry in tables.entries("DEFAULT_LOSSLESS_BUFFER_PARAMETER").items():
+        at = f"DEFAULT_LOSSLESS_BUFFER_PARAMETER|{key}"
+        power = tables.number("DEFAULT_LOSSLESS_BUFFER_PARAMETER", key, "default_dynamic_th", entry)
+        if power is not None and power in _ALPHAS:
+            switch.put(1, f"ingress_alpha: {2.0**power}", f"{at} default_dynamic_th {power}: 2^{power}")
+        if "over_subscribe_ratio" in entry:
+            tables.leave(f"{at} over_subscribe_ratio")
+        return
+
+
+def _pools(tables: Tables, switch: _Switch, profile: Entry | None) -> None:
+    """Memory: what is shared, the headroom, and its pool."""
+    pools = {
+        name: pool
+        for name, pool in tables.entries("BUFFER_POOL").items()
+        if pool.get("type") in ("ingress", "both", None) and "size" in pool
+    }
+    sizes = {name: tables.number("BUFFER_POOL", name, "size", pool) or 0 for name, pool in pools.items()}
+    named = str((profile or {}).get("pool", "")).strip("[]").rpartition("|")[2]
+    with_xoff = [name for name, pool in pools.items() if "xoff" in pool]
+    by_name = [name for name in pools if "lossless" in name]
+    first = next((name for name in (named, *with_xoff, *by_name, *sorted(sizes)) if name in pools), None)
+    if first is None:
+        return
+    at = f"BUFFER_POOL|{first}"
+    others = {name: size for name, size in sizes.items() if name != first and size > 0}
+    lossy = next((name for name in others if "lossy" in name), None) if switch.lossless else None
+    for name in others:
+        if name != lossy:
+            tables.leave(
+                f"BUFFER_POOL|{name}: one pool for all, or one for lossless and one for lossy classes"
+            )
+    total = sizes[first] + (others[lossy] if lossy else 0)
+    xoff = tables.number("BUFFER_POOL", first, "xoff", pools[first])
+    switch.put(1, f"shared: {total}B", f"{at} size" + (f", and BUFFER_POOL|{lossy} size" if lossy else ""))
+    if lossy:
+        switch.put(
+            1, f"pools: {{lossless: {sizes[first]}B, lossy: {others[lossy]}B}}", f"{at}, BUFFER_POOL|{lossy}"
         )
+    if xoff:
+        _pause(switch, f"headroom_pool: {xoff}B", f"{at} xoff: headroom that all ports share")
+        kept, why = xoff, f"{at} size and xoff"
+    else:
+        kept, why = _headroom(switch), "shared, and headroom of each port and lossless priority"
+    switch.put(1, f"buffer: {total + kept}B", why)
 
 
-def _group(tables: Tables, switch: _Switch, name: str, profile: dict[str, Any]) -> None:
+def _headroom(switch: _Switch) -> int:
+    """Bytes of headroom of all ports and lossless priorities, as the lines so far have it."""
+    draft = [
+        "name: draft",
+        *_topology(switch),
+        "switch:",
+        "  buffer: 64GiB",
+        *(_line(*line) for line in switch.lines),
+    ]
+    return max(reserved(loads("\n".join([*draft, *_traffic(switch)]), label="draft")).values())
+
+
+def _pause(switch: _Switch, text: str, source: str) -> None:
+    """A line of `switch.pfc`."""
+    if (1, "pfc:", "") not in switch.lines:
+        switch.put(1, "pfc:")
+    switch.lines.insert(switch.lines.index((1, "pfc:", "")) + 1, (2, text, source))
+
+
+def _group(tables: Tables, switch: _Switch, name: str, profile: Entry) -> None:
     """Thresholds of lossless priority groups."""
     at = f"BUFFER_PROFILE|{name}"
     _alpha(tables, name, profile, lambda alpha, source: switch.put(1, f"ingress_alpha: {alpha}", source))
@@ -167,26 +268,21 @@ def _group(tables: Tables, switch: _Switch, name: str, profile: dict[str, Any]) 
         field: tables.number("BUFFER_PROFILE", name, field, profile)
         for field in ("xoff", "xon", "xon_offset", "static_th", "size")
     }
-    lines = []
-    if found["xoff"]:
-        lines.append((f"headroom: {found['xoff']}B", f"{at} xoff"))
-    if found["static_th"]:
-        lines.append((f"xoff: {found['static_th']}B", f"{at} static_th"))
     if found["xon_offset"]:
-        lines.append((f"xon_offset: {found['xon_offset']}B", f"{at} xon_offset"))
+        _pause(switch, f"xon_offset: {found['xon_offset']}B", f"{at} xon_offset")
         if found["xon"]:
             tables.leave(f"{at} xon: beside xon_offset")
     elif found["xon"]:
-        lines.append((f"xon: {found['xon']}B", f"{at} xon"))
+        _pause(switch, f"xon: {found['xon']}B", f"{at} xon")
+    if found["static_th"]:
+        _pause(switch, f"xoff: {found['static_th']}B", f"{at} static_th")
+    if found["xoff"] is not None:
+        _pause(switch, f"headroom: {found['xoff']}B", f"{at} xoff")
     if found["size"]:
         tables.leave(f"{at} size: nothing is reserved for single groups")
-    if lines:
-        switch.put(1, "pfc:")
-        for text, source in lines:
-            switch.put(2, text, source)
 
 
-def _alpha(tables: Tables, name: str, profile: dict[str, Any], put: Callable[[float, str], None]) -> None:
+def _alpha(tables: Tables, name: str, profile: Entry, put: Callable[[float, str], None]) -> None:
     """alpha is 2 to the power of dynamic_th (SAI_BUFFER_PROFILE_ATTR_SHARED_DYNAMIC_TH)."""
     power = tables.number("BUFFER_PROFILE", name, "dynamic_th", profile)
     if power is None:
@@ -311,29 +407,84 @@ def _watchdog(tables: Tables, switch: _Switch) -> None:
     switch.put(1, f"watchdog: {{{', '.join(shown)}}}", "PFC_WD")
 
 
-def _yaml(tables: Tables, switch: _Switch) -> str:
-    """The scenario as text."""
-    metadata = tables.entries("DEVICE_METADATA").get("localhost", {})
-    hostname = re.sub(r"[^A-Za-z0-9._-]", "-", str(metadata.get("hostname", "sonic")))[:64].lstrip("._-")
+def _line(depth: int, text: str, _: str = "") -> str:
+    return "  " * depth + text
+
+
+def _topology(switch: _Switch) -> list[str]:
+    """The first lines of the scenario, without its name."""
     hosts = min(max(switch.ports, 2), _MOST_HOSTS)
-    rate = "" if switch.rate_mbps is None else f", link: {{rate: {switch.rate_mbps}Mbps}}"
-    marks = ", ".join(f"{dscp}: {tc}" for dscp, tc in switch.marks.items())
+    link = {
+        "rate": None if switch.rate_mbps is None else f"{switch.rate_mbps}Mbps",
+        "delay": None if switch.cable_m is None else format_duration(switch.cable_m * _CABLE_PS_PER_METRE),
+    }
+    shown = ", ".join(f"{key}: {value}" for key, value in link.items() if value is not None)
+    link_text = f", link: {{{shown}}}" if shown else ""
+    return ["run: {duration: 10ms}", f"topology: {{kind: star, hosts: {hosts}{link_text}}}"]
+
+
+def _traffic(switch: _Switch) -> list[str]:
     first = next(iter(switch.marks.items()), None)
     traffic = "" if first is None else f", priority: {first[1]}, dscp: {first[0]}"
-    width = max([len(text) + 2 * depth for depth, text, source in switch.lines if source], default=0)
-    lines = [
-        f"name: {hostname or 'sonic'}",
-        "run: {duration: 10ms}",
-        f"topology: {{kind: star, hosts: {hosts}{rate}}}  # PORT; replace it",
-        "switch:" if switch.lines else "switch: {}",
-        *(
-            f"{'  ' * depth + text:<{min(width, 60)}}{f'  # {source}' if source else ''}"
-            for depth, text, source in switch.lines
-        ),
+    if first is None and switch.lossless and 3 not in switch.lossless:
+        traffic = f", priority: {switch.lossless[0]}"
+    marks = ", ".join(f"{dscp}: {tc}" for dscp, tc in switch.marks.items())
+    return [
         *([f"host: {{qos: {{dscp: {{{marks}}}}}}}  # as the switch has it"] if marks else []),
         "traffic:",
         f"  - {{kind: write, from: h0, to: h1{traffic}}}  # replace it",
-        *(["# Not honoured:"] if tables.not_honoured else []),
-        *(f"# - {what}" for what in tables.not_honoured),
     ]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _yaml(tables: Tables, switch: _Switch) -> list[tuple[str, str]]:
+    """The lines of the scenario, and where in the file each comes from."""
+    metadata = tables.entries("DEVICE_METADATA").get("localhost", {})
+    hostname = re.sub(r"[^A-Za-z0-9._-]", "-", str(metadata.get("hostname", "sonic")))[:64].lstrip("._-")
+    width = min(max([len(_line(*line)) for line in switch.lines if line[2]], default=0), 60)
+    run, topology = _topology(switch)
+    return [
+        (f"name: {hostname or 'sonic'}", "DEVICE_METADATA|localhost.hostname"),
+        (run, ""),
+        (f"{topology}  # PORT{'' if switch.cable_m is None else ', CABLE_LENGTH'}; replace it", "PORT"),
+        ("switch:", ""),
+        *(
+            (f"{_line(*line):<{width}}{f'  # {line[2]}' if line[2] else ''}", line[2])
+            for line in switch.lines
+        ),
+        *((text, "DSCP_TO_TC_MAP") for text in _traffic(switch)),
+    ]
+
+
+def _absent(switch: _Switch, scenario: Scenario) -> list[tuple[str, str]]:
+    """Comments on what the file does not say and the scenario has a default for."""
+    given = "\n".join(text for _, text, _ in switch.lines)
+    link, model = scenario.network.wires[0], scenario.switch
+
+    def alpha(value: float) -> str:
+        return f"{value:g}"
+
+    defaults = {
+        "buffer": f"memory of the switch: {format_size(model.buffer)}",
+        "ingress_alpha": f"dynamic_th of lossless groups: alpha {alpha(model.ingress_alpha)}",
+        "egress_alpha": f"dynamic_th of lossy queues: alpha {alpha(model.egress_alpha)}",
+        "strict": f"schedulers: strict {list(model.strict)}, the other queues in turns",
+    }
+    absent = list(switch.absent)
+    if switch.rate_mbps is None:
+        absent.append(f"speed of ports: {format_rate(link.rate)}")
+    if switch.cable_m is None:
+        absent.append(f"length of cables: {format_duration(link.delay)} on each")
+    absent += [text for key, text in defaults.items() if f"{key}:" not in given]
+    if switch.lossless and "headroom:" not in given:
+        absent.append(f"headroom of lossless groups: auto, {format_size(_each(scenario))} for each")
+    if "qos:" not in given:
+        absent.append("map of DSCPs: class selectors")
+    absent.append(f"pause time, latency: {model.pfc.quanta} quanta, {format_duration(model.latency)}")
+    return [
+        ("# Not in the file, so with Tailback's defaults (`tailback show` has their sources):", ""),
+        *((f"# - {text}", "") for text in absent),
+    ]
+
+
+def _each(scenario: Scenario) -> int:
+    return max(headrooms(scenario))

@@ -30,19 +30,22 @@ class Tables:
         self._path = path
         self.not_honoured: list[str] = []
         try:
-            self.data = read_json(path)
+            self.data = _nested(read_json(path))
         except FileRefusedError as error:
-            self._refuse("", error.found, error.expected)
+            self.refuse("", error.found, error.expected)
         except OSError as error:
-            self._refuse("", (error.strerror or "no file").lower(), "a config_db.json that can be read")
+            self.refuse("", (error.strerror or "no file").lower(), "a config_db.json that can be read")
         except ValueError as error:
-            self._refuse("", str(error).partition(": ")[2] or "no JSON", "a config_db.json")
+            if _is_template(path):
+                self.refuse("", "a Jinja template", "what SONiC renders of it (sonic-cfggen -d -t FILE)")
+            self.refuse("", str(error).partition(": ")[2] or "no JSON", "a config_db.json")
         if not any(name in self.data for name in ("PORT", "BUFFER_POOL", "PORT_QOS_MAP", "WRED_PROFILE")):
-            self._refuse(
+            self.refuse(
                 "", "none of SONiC's tables", "PORT, BUFFER_POOL, PORT_QOS_MAP or WRED_PROFILE among others"
             )
 
-    def _refuse(self, where: str, found: str, expected: str) -> NoReturn:
+    def refuse(self, where: str, found: str, expected: str) -> NoReturn:
+        """Raises a ScenarioError of one line that names the file, and the table and key."""
         at = f"{where}: " if where else ""
         raise ScenarioError([Problem(str(self._path), (), f"{at}found {found}, expected {expected}")])
 
@@ -55,10 +58,10 @@ class Tables:
         """The entries of a table by their keys; empty where there is no such table."""
         found = self.data.get(table, {})
         if not isinstance(found, dict):
-            self._refuse(table, type(found).__name__, "a mapping of keys to entries")
+            self.refuse(table, type(found).__name__, "a mapping of keys to entries")
         for key, entry in found.items():
             if not isinstance(entry, dict):
-                self._refuse(f"{table}|{key}", type(entry).__name__, "a mapping of fields")
+                self.refuse(f"{table}|{key}", type(entry).__name__, "a mapping of fields")
         return found
 
     def entry(self, table: str, name: str) -> Entry | None:
@@ -77,7 +80,7 @@ class Tables:
         try:
             return int(str(text))
         except ValueError:
-            self._refuse(f"{table}|{key}.{field}", repr(str(text)[:40]), "a whole number")
+            self.refuse(f"{table}|{key}.{field}", repr(str(text)[:40]), "a whole number")
 
     def mapping(self, table: str, name: str, last: int) -> dict[int, int]:
         """A map from numbers up to `last` to classes of 0 to 7."""
@@ -87,11 +90,26 @@ class Tables:
             try:
                 key, to = int(text), int(str(value))
             except ValueError:
-                self._refuse(where, repr(str(value)[:40]), "a number for a number")
+                self.refuse(where, repr(str(value)[:40]), "a number for a number")
+            if (7 < key <= 15 and last == 7) or 7 < to <= 15:
+                self.leave(f"{table}|{name}: classes above 7")
+                continue
             if not 0 <= key <= last or not 0 <= to <= 7:
-                self._refuse(where, str(to), f"a key of 0 to {last} and a class of 0 to 7")
+                self.refuse(where, str(to), f"a key of 0 to {last} and a class of 0 to 7")
             found[key] = to
         return found
+
+    def ports_named(self) -> set[str]:
+        """Ports that tables other than PORT name in their keys."""
+        keys = [
+            key.rpartition("|")[0]
+            for table in ("BUFFER_PG", "BUFFER_QUEUE", "QUEUE")
+            for key in self.entries(table)
+        ]
+        keys += [key for table in ("PORT_QOS_MAP", "PFC_WD") for key in self.entries(table)]
+        keys += [port for entry in self.entries("CABLE_LENGTH").values() for port in entry]
+        ports = {port.rpartition("|")[2] for key in keys for port in key.split(",")}
+        return {port for port in ports if port not in ("", "global", "GLOBAL")}
 
     def by_class(self, table: str) -> Iterator[tuple[str, int, Entry]]:
         """Entries keyed `PORTS|CLASSES`, such as `Ethernet0,Ethernet4|3-4`, a port and a class at a time."""
@@ -101,7 +119,7 @@ class Tables:
             try:
                 numbers = range(int(first), int(last or first) + 1)
             except ValueError:
-                self._refuse(f"{table}|{key}", repr(classes[:40]), "a class or a range of them")
+                self.refuse(f"{table}|{key}", repr(classes[:40]), "a class or a range of them")
             if not all(0 <= number <= 7 for number in (*numbers[:1], *numbers[-1:])):
                 self.leave(f"{table}: classes above 7")
                 continue
@@ -118,6 +136,28 @@ class Tables:
         if others:
             self.leave(f"{what}: {sum(n for _, n in others)} of {count.total()} are other than {value}")
         return value
+
+
+def _nested(data: dict[str, Any]) -> dict[str, Any]:
+    """Tables of a dump whose keys are `TABLE|KEY`, as redis-dump writes it; others are as they are."""
+    if not any("|" in name for name in data):
+        return data
+    tables: dict[str, Any] = {}
+    for name, entry in data.items():
+        table, separator, key = name.partition("|")
+        fields = entry["value"] if isinstance(entry, dict) and isinstance(entry.get("value"), dict) else entry
+        if not separator:
+            tables[table] = fields
+        else:
+            tables.setdefault(table, {})[key] = fields
+    return tables
+
+
+def _is_template(path: Path) -> bool:
+    """Whether the beginning of a file has what Jinja evaluates."""
+    with path.open(errors="replace") as file:
+        text = file.read(1 << 16)
+    return "{%" in text or "{{" in text
 
 
 def numbers(text: str) -> list[int]:

@@ -123,7 +123,7 @@ class Nic(Declared):
 class Switch(Declared):
     """The switch: output queues behind one shared buffer."""
 
-    buffer: Annotated[int, SIZE.between("1B", maximum="4.294967295GB")] = setting(
+    buffer: Annotated[int, SIZE.between("1B", maximum="64GiB")] = setting(
         SIZE.parse("16MB"),
         "Packet memory, headroom included.",
         'assumption: "RoCE Rocks without PFC" gives none; Spectrum (SN2700) has 16 MB',
@@ -198,6 +198,11 @@ class Pfc(Declared):
         SIZE.parse("3KiB"),
         "How far below xoff a group resumes its peer, where xon is null.",
         "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs",
+    )
+    headroom_pool: Annotated[int, SIZE.between("1B", maximum="64GiB")] | None = setting(
+        None,
+        "Buffer that the headroom of all ports of a switch comes from together (a shared headroom pool): each may use up to its headroom, and all of them no more than this. null: each keeps its own.",
+        "SAI: a buffer pool has an XOFF_SIZE of 0 unless it is set; SONiC: xoff of BUFFER_POOL",
     )
 
 

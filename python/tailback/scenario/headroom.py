@@ -76,7 +76,8 @@ def reserved(scenario: Scenario) -> dict[str, int]:
         for end in (wire.a, wire.b):
             if end in totals:
                 totals[end] += each * priorities
-    return totals
+    pool = scenario.switch.pfc.headroom_pool
+    return totals if pool is None else {name: min(total, pool) for name, total in totals.items()}
 
 
 def shared(scenario: Scenario) -> dict[str, int]:

@@ -22,6 +22,10 @@ crate::parameters! {
         /// How far below xoff a group resumes its peer, where xon is null.
         xon_offset: Bytes = Bytes(3 << 10),
             source "the HPCC authors' simulator, switch-mmu.cc; Zhu et al., SIGCOMM 2015: two MTUs";
+        /// Buffer that the headroom of all ports of a switch comes from together (a shared headroom pool): each may
+        /// use up to its headroom, and all of them no more than this. null: each keeps its own.
+        headroom_pool: Option<Bytes> = None, in Bytes(1)..=Bytes(64 << 30),
+            source "SAI: a buffer pool has an XOFF_SIZE of 0 unless it is set; SONiC: xoff of BUFFER_POOL";
     }
 }
 

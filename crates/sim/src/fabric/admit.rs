@@ -47,14 +47,15 @@ impl Fabric {
         let s = &mut self.switches[switch];
         packet.ingress = (in_port as u32 - s.first_port) as u16;
         let pool = s.pool(class);
-        let free = s.free[pool];
+        let room = s.room(pool);
         let group = &mut self.groups[(in_port, class)];
         let lossless = s.lossless & (1 << class) != 0;
         let fits_group =
-            group.shared as u64 + bytes as u64 <= s.ingress_threshold(pool) && bytes as u64 <= free;
+            group.shared as u64 + bytes as u64 <= s.ingress_threshold(pool) && bytes as u64 <= room;
         if lossless {
-            let overflows =
-                !fits_group && (group.headroom + bytes) as u64 > self.links[in_port].headroom_bytes;
+            let overflows = !fits_group
+                && ((group.headroom + bytes) as u64 > self.links[in_port].headroom_bytes
+                    || bytes as u64 > s.cold.free_headroom);
             if overflows {
                 let overflow = &mut self.pausing[(in_port, class)].overflow;
                 *overflow += bytes as u64;
@@ -72,7 +73,7 @@ impl Fabric {
             let queued = self.queues[(out_port, class)].bytes as u64;
             let reason = if queued + bytes as u64 > s.egress_threshold(pool) {
                 Some(DropReason::EgressThreshold)
-            } else if bytes as u64 > free {
+            } else if bytes as u64 > room {
                 Some(DropReason::BufferFull)
             } else if !fits_group {
                 Some(DropReason::IngressThreshold)
@@ -116,6 +117,7 @@ impl Fabric {
             s.free[pool] -= bytes as u64;
         } else {
             group.headroom += bytes;
+            s.cold.free_headroom -= bytes as u64;
             group.max_headroom = group.max_headroom.max(group.headroom);
         }
         group.max_bytes = group.max_bytes.max(group.bytes());

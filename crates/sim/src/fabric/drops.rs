@@ -77,7 +77,7 @@ impl DropReason {
             DropReason::EgressThreshold => "egress queue above its share of the free buffer",
             DropReason::IngressThreshold => "ingress group above its share of the free buffer",
             DropReason::BufferFull => "shared buffer full",
-            DropReason::HeadroomOverflow => "headroom of a lossless group full",
+            DropReason::HeadroomOverflow => "headroom of a lossless group, or the pool of headroom, full",
             DropReason::LinkLoss => "lost on the link",
             DropReason::LinkDown => "on the link when it failed",
             DropReason::PortDown => "waiting at a port whose link failed",

@@ -26,6 +26,10 @@ use crate::plan::{EcnPlan, LoadBalancing, SwitchModelPlan, TrimmingPlan};
 
 /// Binary digits after the point of an alpha.
 const ALPHA_SHIFT: u32 = 16;
+/// Most bytes of a pool in use at once: those of a queue are counted in 32 bits. Thresholds follow the whole pool.
+const MOST_IN_USE: u64 = u32::MAX as u64;
+/// A headroom of groups that draw on no pool: more than they can hold together.
+const NO_POOL: u64 = u64::MAX / 2;
 
 /// A (port, class) pair of the switch is in a pause storm.
 pub(crate) const IN_PAUSE_STORM: u8 = 1;
@@ -45,9 +49,12 @@ pub(crate) struct Switch {
     /// Classes in the second pool.
     second_pool: u8,
     pub lossless: u8,
+    /// What of each pool no run fills, in MiB: see [`MOST_IN_USE`].
+    never_used_mib: [u32; 2],
     /// Why packets do not simply go where ECMP has them go: [`IN_PAUSE_STORM`], [`BALANCES`], [`TRIMS`].
     pub detours: u8,
-    pub xoff: Option<u64>,
+    /// Fixed ingress threshold; `u64::MAX`: it follows the free buffer.
+    xoff: u64,
     ingress_alpha: u64,
     egress_alpha: u64,
     /// The rest.
@@ -59,6 +66,8 @@ pub(crate) struct Switch {
 pub(crate) struct ColdSwitch {
     /// Size of each pool.
     pub shared_bytes: [u64; 2],
+    /// Free bytes of the pool that the headroom of all groups comes from; [`NO_POOL`]: each has its own.
+    pub free_headroom: u64,
     /// Its (port, class) pairs in a pause storm.
     pub pause_storms: u32,
     pub watchdog: Option<WatchdogParameters>,
@@ -86,6 +95,7 @@ impl Switch {
             free,
             second_pool: _,
             lossless: _,
+            never_used_mib: _,
             detours,
             xoff: _,
             ingress_alpha: _,
@@ -94,6 +104,7 @@ impl Switch {
         } = self;
         let ColdSwitch {
             shared_bytes: _,
+            free_headroom,
             pause_storms,
             watchdog: _,
             class_of: _,
@@ -104,7 +115,7 @@ impl Switch {
             balancer: _, // where it is no hash nothing is skipped
             trimming: _,
         } = &**cold;
-        by.states([free[0], free[1], *detours as u64, *pause_storms as u64]);
+        by.states([free[0], free[1], *free_headroom, *detours as u64, *pause_storms as u64]);
     }
 
     /// Switch number `number` of a run with this seed.
@@ -119,13 +130,15 @@ impl Switch {
             free: shared_bytes,
             second_pool,
             lossless,
+            never_used_mib: shared_bytes.map(|bytes| bytes.saturating_sub(MOST_IN_USE).div_ceil(1 << 20) as u32),
             detours: if model.load_balancing == LoadBalancing::Ecmp { 0 } else { BALANCES }
                 | if model.trimming.is_some() { TRIMS } else { 0 },
-            xoff: model.pfc.xoff.map(|xoff| xoff.0),
+            xoff: model.pfc.xoff.map_or(u64::MAX, |xoff| xoff.0),
             ingress_alpha: fixed(model.ingress_alpha),
             egress_alpha: fixed(model.egress_alpha),
             cold: Box::new(ColdSwitch {
                 shared_bytes,
+                free_headroom: model.pfc.headroom_pool.map_or(NO_POOL, |pool| pool.0),
                 pause_storms: 0,
                 watchdog: model.watchdog,
                 class_of: class_table(&model.class_of),
@@ -152,7 +165,16 @@ impl Switch {
 
     /// What an ingress group may hold in the shared buffer; above it, xoff.
     pub fn ingress_threshold(&self, pool: usize) -> u64 {
-        self.xoff.unwrap_or((self.free[pool] * self.ingress_alpha) >> ALPHA_SHIFT)
+        if self.xoff != u64::MAX {
+            return self.xoff;
+        }
+        (self.free[pool] * self.ingress_alpha) >> ALPHA_SHIFT
+    }
+
+    /// Bytes of a pool that packets may still take.
+    #[inline]
+    pub fn room(&self, pool: usize) -> u64 {
+        self.free[pool] - ((self.never_used_mib[pool] as u64) << 20)
     }
 
     /// What a lossy egress queue may hold.
@@ -170,6 +192,9 @@ impl Switch {
         group.shared -= bytes - from_headroom;
         let pool = self.pool(packet.class);
         self.free[pool] += (bytes - from_headroom) as u64;
+        if from_headroom > 0 {
+            self.cold.free_headroom += from_headroom as u64;
+        }
         group.asserted && group.headroom == 0 && self.below_xon(pool, group.shared as u64)
     }
 

@@ -318,7 +318,8 @@ impl Plan {
         }
         for (switch, kept) in self.switches.iter().zip(&kept[self.hosts.len()..]) {
             let model = &self.switch_models[switch.model];
-            let headroom = kept.saturating_mul(model.lossless.len() as u64);
+            let own = kept.saturating_mul(model.lossless.len() as u64);
+            let headroom = model.pfc.headroom_pool.map_or(own, |pool| own.min(pool.0));
             if model.shared_bytes == 0 || headroom.saturating_add(model.shared_bytes) > model.buffer.0 {
                 return Err(impossible(
                     &switch.name,

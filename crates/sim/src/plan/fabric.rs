@@ -74,7 +74,7 @@ tailback_proto::parameters! {
     /// The switch: output queues behind one shared buffer.
     pub struct SwitchModelPlan {
         /// Packet memory, headroom included.
-        buffer: Bytes = Bytes(16_000_000), in Bytes(1)..=Bytes(u32::MAX as u64),
+        buffer: Bytes = Bytes(16_000_000), in Bytes(1)..=Bytes(64 << 30),
             source format!("assumption: {ROCKS} gives none; Spectrum (SN2700) has 16 MB");
         /// From a packet's last bit at the ingress to the egress queue.
         latency: Time = Time::from_ns(300), in DELAY,
