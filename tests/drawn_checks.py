@@ -472,6 +472,39 @@ def latencies(run: Run) -> Lines:
             yield f"latency: {row}"
 
 
+def marked(run: Run) -> Lines:
+    """No more packets arrived marked than arrived."""
+    if run.scenario.network.hosts:
+        signals = run.result.summary["signals"]
+        if not signals["arrived_marked_packets"] <= signals["arrived_packets"]:
+            yield f"marked: {signals}"
+
+
+def standing_still(run: Run) -> Lines:
+    """What is said to have stood still did: in that time no byte of its sender, or of all, was delivered."""
+    bins = run.result.bins
+    faults = [fault for fault in run.result.faults if fault["kind"] == "standing_still"]
+    for fault in faults:
+        inside = bins.within(fault["from_s"], fault["to_s"])
+        whole = fault["to_s"] - fault["from_s"] >= 0.0999 * bins.end_s
+        paused = (
+            bins.values(fault["where"], "paused_share")[inside]
+            if fault["text"].startswith("nothing left")
+            else None
+        )
+        still = bins.total("goodput_rx_bps")[inside].max() == 0 if paused is None else paused.min() > 0.99
+        if not (whole and still and fault["flows"]):
+            yield f"standing_still: {fault}"
+    # And what moved nothing at the end, with a flow under way since long before, is said.
+    tail_s = bins.end_s * 0.5
+    under_way = [row for row in run.flows if row["state"] == "running" and row["start_ps"] / 1e12 < tail_s]
+    delays_s = sum(wire.delay for wire in run.scenario.network.wires) / 1e12
+    dead = not bins.total("wire_rx_bps")[bins.within(tail_s)].any() and bins.has_any("wire_rx_bps")
+    stuck = any(fault["kind"] == "deadlock" for fault in run.result.faults)
+    if under_way and dead and bins.count > 20 and bins.end_s > 50 * delays_s and not faults and not stuck:
+        yield f"standing_still: not said of {len(under_way)} flows"
+
+
 CHECKS: tuple[Callable[[Run], Lines], ...] = (
     faults,
     ends,
@@ -484,6 +517,8 @@ CHECKS: tuple[Callable[[Run], Lines], ...] = (
     links,
     bytes_on_ports,
     latencies,
+    marked,
+    standing_still,
 )
 
 

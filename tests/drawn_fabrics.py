@@ -167,7 +167,7 @@ def _write(rng: random.Random, mtu: int, senders: Any, to: Any, priorities: list
 
 def _paths(rng: random.Random, document: dict[str, Any], scenario: Scenario) -> None:
     """Gives some a host whose NIC asks for pauses: its PCIe is slower than its link, or its GPU stalls."""
-    if rng.random() < 0.6:
+    if rng.random() < 0.6 or scenario.has_tcp:  # TCP at a host with a path is refused
         return
     wire = scenario.network.wires_of["h0"][0]
     response = _delay(rng, 5 * 10**6)

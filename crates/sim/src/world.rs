@@ -13,7 +13,7 @@ use tailback_proto::congestion::rhcc::sender::Sender;
 use tailback_proto::congestion::{Controller, Link as SendersLink};
 use tailback_proto::units::{Rate, Time};
 
-use crate::engine::{stream, uniform};
+use crate::engine::{splitmix64, stream, uniform};
 use crate::event::MAX_INDEX;
 use crate::fabric::build::NewPort;
 use crate::fabric::classes::{class_table, mask, Classes, ONE_CLASS};
@@ -177,8 +177,9 @@ impl World {
         let controllers = nic_models.iter().flat_map(|model| &model.congestion);
         let telemetry = Telemetry::asked_for(controllers, plan.run.seed, streams)
             .map_err(|problem| impossible("nics", problem.into()))?;
-        let fabric = Fabric::new(plan.run.seed, hosts, switches, classes, new_ports, telemetry)
+        let mut fabric = Fabric::new(plan.run.seed, hosts, switches, classes, new_ports, telemetry)
             .map_err(|(place, problem)| impossible(place, problem.into()))?;
+        fabric.routes.salt = if plan.run.ecmp_by_seed { splitmix64(plan.run.seed) } else { 0 };
         let mut world = World {
             fabric,
             deadlocks: Deadlocks::new(slowest.unwrap_or(Time::ZERO)),

@@ -93,6 +93,7 @@ fn plan(qdisc: QdiscPlan, bql: VethBql, tx_usecs: u64) -> Plan {
         run: RunParameters {
             duration: Time(3_000 * MS),
             seed: 1,
+            ecmp_by_seed: false,
             clock_ppm: 0.0,
             skip: tailback_sim::plan::Skip::Never,
             skip_error: 0.01,

@@ -19,7 +19,7 @@ from tailback.measures import ideal_payload_share, last_start
 from tailback.measures.collectives import collectives, training_jobs
 from tailback.measures.critical_path import critical_paths
 from tailback.recorded import compute as pc
-from tailback.recorded.bins import Array
+from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP, TRIMMED, link_changes
 from tailback.recorded.signals import CE_MARK, DROP, PFC_PAUSE
@@ -215,9 +215,76 @@ class Observed(Ways):
             if self.bins.has(host, metric):
                 return self.mean(host, metric) / self.link_rate(port)
         frames, size = self._sent[port]
-        # Counters know the whole run only: `pace` says how much more of the traffic the span had.
-        whole = (size + GAP_BYTES * frames) * 8 / self.bins.end_s
-        return whole * self.pace / self.link_rate(port)
+        # Counters know the whole run only: the flows through the port say how much of it was in the span.
+        whole = (size + GAP_BYTES * frames) * 8
+        begin, end = self.span
+        return whole * self.part_in_span(port) / (end - begin) / self.link_rate(port) if end > begin else 0.0
+
+    def part_in_span(self, port: Port) -> float:
+        """The part of what passed a port that did so in the span, by when flows through it were delivered."""
+        inside = whole = 0.0
+        # What only goes back, such as ACKs, does so while data goes the other way.
+        for ends, part in self._through.get(port) or self._through.get((port[1], port[0]), ()):
+            inside += part * self._delivered[ends][0]
+            whole += part * self._delivered[ends][1]
+        if whole:
+            return inside / whole
+        begin, end = self.span
+        return self.pace * (end - begin) / self.bins.end_s
+
+    @cached_property
+    def _through(self) -> dict[Port, list[tuple[tuple[str, str], float]]]:
+        """By port the pairs of hosts whose traffic passes it, and the part of that which does."""
+        found: dict[Port, list[tuple[tuple[str, str], float]]] = defaultdict(list)
+        for pair in self.pairs:
+            for port, part in pair.ways:
+                if part:
+                    found[port].append((pair.ends, part))
+        return dict(found)
+
+    @cached_property
+    def _delivered(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """Bytes that each pair of hosts had delivered in the span, and in the whole run."""
+        pairs, number = self.ends
+        flows = self.flows.select(["item", "src", "bytes_delivered", "start_ps", "end_ps"])
+        size = flows.column("bytes_delivered").to_numpy().astype(np.float64)
+        start = pc.fill_null(flows.column("start_ps"), 0).to_numpy() / PS_PER_S
+        end = pc.fill_null(flows.column("end_ps"), int(self.meta["end_ps"])).to_numpy() / PS_PER_S
+        inside = np.zeros(len(size))
+        codes = np.zeros(len(size), dtype=np.int64)
+        names: list[list[str]] = []
+        for name in ("src", "item"):
+            one = pc.dictionary_encode(flows.column(name).combine_chunks())
+            names.append(one.dictionary.to_pylist())
+            codes = codes * max(1, len(names[-1])) + one.indices.to_numpy(zero_copy_only=False)
+        order = np.argsort(codes, kind="stable")
+        for of in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+            if len(of):
+                source, item = divmod(int(codes[of[0]]), max(1, len(names[1])))
+                inside[of] = size[of] * self._part_of(names[0][source], names[1][item], start[of], end[of])
+        sums = np.zeros((2, len(pairs)))
+        np.add.at(sums[0], number, inside)
+        np.add.at(sums[1], number, size)
+        return {pair: (float(sums[0, at]), float(sums[1, at])) for at, pair in enumerate(pairs)}
+
+    def _part_of(self, source: str, item: str, start: Array, end: Array) -> Array:
+        """The part in the span of flows of a sender and item, by what it had delivered of the item."""
+        bins = self.bins
+        entity = bins.of_item(item, source)
+        rate = bins.values(entity, "goodput_tx_bps") if entity else bins.values(source, "goodput_tx_bps")
+        edges = np.append(bins.start_s, bins.end_s)
+        done = np.concatenate(([0.0], np.cumsum(rate * bins.width_s)))
+
+        def by(at: Array) -> Array:
+            return np.asarray(np.interp(at, edges, done))
+
+        begin, until = self.span
+        whole = by(end) - by(start)
+        part = by(np.clip(end, begin, until)) - by(np.clip(start, begin, until))
+        # Without a series of its own a flow is taken to be delivered evenly.
+        even = np.clip(end, begin, until) - np.clip(start, begin, until)
+        even = np.divide(even, end - start, out=np.zeros(len(even)), where=end > start)
+        return np.asarray(np.divide(part, whole, out=even, where=whole > 0))
 
     def packets_in(self, host: str) -> float:
         """Packets that a host received in the span, at the pace of the whole run."""

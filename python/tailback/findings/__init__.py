@@ -40,7 +40,8 @@ def findings(result: Recorded) -> list[Finding]:
     found += [*collective_findings(summary), *critical_path_findings(summary)]
     fct = summary["fct"]
     if fct is not None:
-        found += _completion(fct, sum(job["messages"] - job["left"] for job in summary["jobs"]))
+        in_jobs = sum(job["messages"] - job["left"] for job in summary["jobs"])
+        found += _completion(fct, in_jobs, summary["simulated_s"])
     found.append(_throughput(summary))
     # Senders of single messages send what they drew: that they differ says nothing of the network.
     if summary["fairness"]["senders"] > 1 and summary["flows"]["writers"]:
@@ -59,6 +60,7 @@ def findings(result: Recorded) -> list[Finding]:
         failed = summary["flows"]["failed"]
         words = f"of {text.plural(summary['flows']['all'], 'queue pair')} ended in error, out of retries."
         found.append(Finding("Failed QPs", text.count(failed), words, "fault"))
+    found += _batches(result)
     found += fabric.of_another_rate(result)
     found.extend(_not_honoured(result.setup.not_honoured))
     return found
@@ -132,7 +134,7 @@ def _job(job: dict[str, Any]) -> Finding:
     return Finding("Job", text.duration(job["time_s"]), words)
 
 
-def _completion(fct: dict[str, Any], in_jobs: int) -> list[Finding]:
+def _completion(fct: dict[str, Any], in_jobs: int, end_s: float) -> list[Finding]:
     """Slowdown of the flows that are done, unless all are `in_jobs`, of which the last one counts; and how
     many are not.
     """
@@ -152,13 +154,45 @@ def _completion(fct: dict[str, Any], in_jobs: int) -> list[Finding]:
         left = sum(fct["unfinished"].values())
         states = {"waiting": "not started", "running": "under way", "error": "failed"}
         parts = [f"{text.count(n)} {states[state]}" for state, n in sorted(fct["unfinished"].items())]
+        cut, failed = fct["cut_off"], left - fct["cut_off"]
+        told = []
+        if cut:
+            told.append(
+                f"{text.count(cut)} {'was' if cut == 1 else 'were'} cut off at {text.duration(end_s)}"
+            )
+        if failed:
+            told.append(f"{text.count(failed)} failed")
+        words = f"flows finished; {' and '.join(told)} ({', '.join(parts)})."
+        if cut and fct["finished"]:
+            words += " Slowdowns and percentiles are of the finished ones, so they may be too low."
         names = ", ".join(fct["unfinished_first"])
-        words = (
-            f"{'flow was' if left == 1 else 'flows were'} not done at the end, and in no slowdown: "
-            f"{', '.join(parts)}. {'The first: ' if left > 1 else ''}{names}."
-        )
-        found.append(Finding("Unfinished", text.count(left), words, "warning"))
+        words += f" {'The first not done' if left > 1 else 'Not done'}: {names}."
+        of = f"{text.count(fct['finished'])} of {text.count(fct['finished'] + left)}"
+        found.append(Finding("Completion", of, words, "warning"))
     return found
+
+
+SHARED_COMPLETION_BYTES, SHARED_COMPLETIONS = 8192, 100
+"""perftest: messages up to this size share a completion, so many at most (`cq_mod`)."""
+
+
+def _batches(result: Recorded) -> list[Finding]:
+    """Writers whose depth is not a sliding window."""
+    sizes: dict[tuple[int, int], str] = {}
+    for writer in result.plan.get("writers", []):
+        if writer["message"] <= SHARED_COMPLETION_BYTES and writer["depth"] > 1 and not writer.get("partner"):
+            sizes.setdefault((writer["message"], writer["depth"]), str(writer["item"]))
+    if not sizes:
+        return []
+    (message, depth), item = next(iter(sizes.items()))
+    batch = min(depth, SHARED_COMPLETIONS)
+    words = (
+        f"messages at a time are posted on a queue pair of {item}, when the last {batch} are done: messages "
+        f"of {text.size(message)} share a completion, as perftest's do up to 8 KiB. Depth {depth} is no "
+        "sliding window."
+    )
+    more = f" Likewise {text.plural(len(sizes) - 1, 'other size or depth')}." if len(sizes) > 1 else ""
+    return [Finding("Posted in batches", text.count(batch), words + more)]
 
 
 def _not_honoured(names: dict[str, str]) -> list[Finding]:
@@ -277,7 +311,6 @@ def _pause_storms(summary: dict[str, Any]) -> list[Finding]:
 
 def _signals(summary: dict[str, Any]) -> Finding:
     signals = summary["signals"]
-    data = summary["conservation"]["data_packets"]["sent"]
     cnps = list(summary["protocols"]) != [TCP]  # TCP's echoes are told with TCP
     if not signals["ecn_marked_packets"] and signals["cnps"]:  # end points with real packets
         words = "No queue of this run has marked a packet, but the network outside of it: "
@@ -286,9 +319,18 @@ def _signals(summary: dict[str, Any]) -> Finding:
         sent = f"; {text.plural(signals['cnps'], 'CNP')} sent" if cnps else ""
         why = "" if cnps or (summary["tcp"] or {}).get("ecn") else ": TCP does not use ECN here"
         return Finding("ECN marks", "none", f"No packet was marked{why}{sent}.")
-    words = f"of {text.count(data)} data packets sent were marked CE"
+    marks, marked = signals["ecn_marked_packets"], signals["arrived_marked_packets"]
+    if not signals["arrived_packets"]:
+        return Finding("ECN marks", text.count(marks), "set by queues. No RoCE data packet arrived.")
+    words = f"of {text.count(signals['arrived_packets'])} data packets that arrived were marked CE"
+    if TCP in summary["protocols"]:
+        words = words.replace("data packets", "RoCE data packets")
     words += f"; receivers answered with {text.plural(signals['cnps'], 'CNP')}." if cnps else "."
-    return Finding("ECN marks", text.count(signals["ecn_marked_packets"]), words)
+    if marks != marked:
+        several = "a packet may be marked at several, be lost, or not have arrived yet"
+        tcp = ", and TCP's packets count, too" if TCP in summary["protocols"] else ""
+        words += f" Queues set {text.plural(marks, 'mark')}: {several}{tcp}."
+    return Finding("ECN marks", text.count(marked), words)
 
 
 def _delay_probes(summary: dict[str, Any]) -> list[Finding]:

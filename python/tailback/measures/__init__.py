@@ -31,6 +31,8 @@ from tailback.measures.fairness import (
     sender_variation,
 )
 from tailback.measures.losses import (
+    arrived_marked_packets,
+    arrived_packets,
     cnps,
     delay_probes,
     dropped_packets,
@@ -90,6 +92,8 @@ __all__ = [
     "Measure",
     "Since",
     "Standing",
+    "arrived_marked_packets",
+    "arrived_packets",
     "bridge",
     "capacity",
     "cnps",

@@ -72,10 +72,24 @@ def naks_after_last_start(result: Recorded) -> float:
 
 @measure("count")
 def marked_packets(result: Recorded, since: Since = "start") -> float:
-    """Packets that a queue marked CE."""
+    """Marks that queues set; a packet that passes several queues may be marked at each."""
     if since == "start":
         return float(result.told.count(CE_MARK))
     return _counted(result, CE_MARK, since)
+
+
+def arrived_packets(result: Recorded) -> int:
+    """RoCE data packets that reached their receivers, those that were then discarded included."""
+    data = result.meta["conservation"]["data_packets"]
+    return int(data["delivered"] + data["discarded_out_of_order"] + data["discarded_duplicate"])
+
+
+def arrived_marked_packets(result: Recorded) -> int:
+    """Of these, the packets that carried a CE mark, each counted once however many queues marked it."""
+    name = "np_ecn_marked_roce_packets"
+    if name not in result.flows.column_names:
+        return 0
+    return int(pc.sum(result.flows.column(name)).as_py() or 0)
 
 
 @measure("count")

@@ -23,6 +23,8 @@ from tailback.recorded.run import Recorded
 
 Array = npt.NDArray[np.float64]
 
+FAILED = "error"
+"""The state of a flow that gave up."""
 QUANTILES = (0.5, 0.95, 0.99, 0.999)
 BUCKETS = 10
 
@@ -151,6 +153,22 @@ def unfinished(result: Recorded) -> dict[str, int]:
     return {one["values"]: one["counts"] for one in states}
 
 
+def counts_by_item(result: Recorded) -> dict[str, dict[str, int]]:
+    """How many single messages of each traffic item are finished, cut off by the run's end, and failed."""
+    flows = result.flows
+    if "ideal_fct_ps" not in flows.column_names:
+        return {}
+    flows = flows.select(["item", "state", "ideal_fct_ps"])
+    flows = pc.filter(flows, pc.is_valid(flows.column("ideal_fct_ps")))
+    found: dict[str, dict[str, int]] = {}
+    for item in pc.unique(flows.column("item")).to_pylist():
+        states = pc.filter(flows, pc.equal(flows.column("item"), item)).column("state")
+        counts = {one["values"]: one["counts"] for one in pc.value_counts(states).to_pylist()}
+        done, failed = counts.pop("done", 0), counts.pop(FAILED, 0)
+        found[item] = {"finished": done, "cut_off": sum(counts.values()), "failed": failed}
+    return dict(sorted(found.items(), key=lambda one: text.natural(one[0])))
+
+
 def _first_unfinished(result: Recorded, most: int = 3) -> list[str]:
     """Names of the first few messages that are not done: `h3 to h7 (30 MB)`."""
     left = _unfinished(result).slice(0, most)
@@ -170,6 +188,8 @@ def summarise(result: Recorded) -> dict[str, Any] | None:
     return {
         "finished": len(done.sizes),
         "unfinished": left,
+        "cut_off": sum(count for state, count in left.items() if state != FAILED),
+        "counts_by_item": counts_by_item(result),
         "unfinished_first": _first_unfinished(result),
         "all": _all(done),
         "by_size": [asdict(bucket) for bucket in _table(done)],

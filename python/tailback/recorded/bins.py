@@ -161,6 +161,10 @@ class Bins:
         """Whether this series was recorded."""
         return entity in self._at.get(metric, {})
 
+    def has_any(self, metric: str) -> bool:
+        """Whether this series was recorded of any entity."""
+        return bool(self._at.get(metric))
+
     def entities(self, metric: str, kind: str | None = None, node: str | None = None) -> list[str]:
         """Names of all entities with this metric, in natural order; of a kind, and of a node."""
         found: Iterable[str] = self._at.get(metric, {})

@@ -15,6 +15,7 @@ from tailback.recorded.bins import Bins
 from tailback.recorded.flows import flows_of
 from tailback.recorded.setup import ScenarioSetup, Setup
 from tailback.recorded.signals import SignalLog
+from tailback.recorded.standstill import standing_still
 from tailback.scenario import Scenario
 from tailback.scenario.assumptions import assumptions
 from tailback.scenario.congestion import kinds
@@ -167,12 +168,12 @@ class Recorded:
         """Whether the run reached its planned end."""
         return bool(self.meta["complete"])
 
-    @property
+    @cached_property
     def faults(self) -> list[dict[str, Any]]:
-        """What must not happen and did: `kind`, `where` and a line of `text` each (a lossless drop, a
-        deadlock).
+        """What must not happen and did: `kind`, `where` and a line of `text` each (traffic that stood still,
+        a lossless drop, a deadlock).
         """
-        return list(self.meta["faults"])
+        return [*standing_still(self), *self.meta["faults"]]
 
     @property
     def recorded(self) -> str:

@@ -58,7 +58,8 @@ def completion(result: Recorded) -> list[Plot]:
         )
     left = slowdown.unfinished(result)
     if left:
-        caption += f" {text.plural(sum(left.values()), 'flow')} not done at the end left out."
+        flows = text.plural(sum(left.values()), "flow")
+        caption += f" {flows} not done at the end left out, so the times may be too low."
     return [Plot("completion", "Completion of flows", caption, figures)]
 
 

@@ -29,6 +29,11 @@ class Run(Declared):
         ge=0,
         le=9223372036854775807,
     )
+    ecmp_by_seed: bool = setting(
+        False,
+        "Whether the seed also draws the hash by which switches choose among equally short routes. false: a connection takes the same route with every seed.",
+        "assumption: seeds repeat what one placement of flows does; a switch has one hash",
+    )
     clock_ppm: float = setting(
         100.0,
         "Each port sends by a clock of its own, drawn by the seed from this many millionths below its link's rate to as many above. 0: all clocks are exact.",
@@ -1067,7 +1072,11 @@ class Write(Declared):
         SIZE.parse("64KiB"), "Size of a message.", "perftest, ib_write_bw -s"
     )
     depth: int = setting(
-        128, "Messages outstanding on a queue pair.", "perftest, ib_write_bw -t (tx-depth)", ge=1, le=1048576
+        128,
+        "Messages outstanding on a queue pair. Above 8 KiB each is posted when another is done; smaller ones are posted 100 at a time, or depth at a time if that is less, when all of the last ones are done.",
+        "perftest, ib_write_bw -t (tx-depth)",
+        ge=1,
+        le=1048576,
     )
     messages: int | None = setting(
         None,

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from tailback.controller import Checked, Factory
 from tailback.files import Copied, FileRefusedError, read_file
+from tailback.limits import MAX_OUTSTANDING
 from tailback.scenario import declared
 from tailback.scenario.bridge import Bridge
 from tailback.scenario.classes import (
@@ -39,9 +40,31 @@ from tailback.scenario.network import Network
 from tailback.scenario.switch import Switch
 from tailback.scenario.tcp import Tcp
 from tailback.scenario.topology import BridgeTopology, Topology
-from tailback.scenario.traffic import TcpStreams, Traffic
+from tailback.scenario.traffic import Churn, TcpStreams, Traffic, Write
 from tailback.scenario.veth import BETWEEN_NAMESPACES, Veth, VethTopology
 from tailback.units import format_duration
+
+MOST_UNTIL_DONE = "100s"
+"""The bound of a run until all is done whose file names none."""
+
+
+class Run(declared.Run):
+    """How long, and with which random numbers."""
+
+    until: Literal["duration", "done"] = setting(
+        "duration",
+        "When the run ends. duration: then, or earlier if everything is sent. done: when everything is sent; "
+        f"duration is the most that it may take ({MOST_UNTIL_DONE} if not given), and traffic without an end "
+        "is refused.",
+        "assumption: traffic may have no end",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bounded(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("until") == "done":
+            return {"duration": MOST_UNTIL_DONE, **value}
+        return value
 
 
 class Record(declared.Record):
@@ -224,7 +247,7 @@ class Scenario(Part):
     about: str = setting(
         "", "What it is about, in a sentence.", "assumption: the name says it", max_length=2000
     )
-    run: declared.Run = Field(description="How long, and with which random numbers.")
+    run: Run = Field(description="How long, and with which random numbers.")
     qos: Literal["lossless-with-qos", "lossy-default"] | None = setting(
         None,
         "A whole setup of classes: fills in the settings that are not given. lossless-with-qos: RoCE "
@@ -291,6 +314,11 @@ class Scenario(Part):
         for name, kind, part in (("bridge", BridgeTopology, Bridge), ("veth", VethTopology, Veth)):
             if isinstance(self.topology, kind) and getattr(self, name) is None:
                 self.__dict__[name] = part()
+        for item in self.traffic:
+            if isinstance(item, (Write, Churn)) and "depth" not in item.model_fields_set:
+                # A default never makes a scenario impossible.
+                packets = -(-item.message // self.host.mtu)
+                item.__dict__["depth"] = max(1, min(item.depth, MAX_OUTSTANDING // packets))
         return self
 
     @property

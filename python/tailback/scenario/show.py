@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from tailback.controller import split
+from tailback.limits import MAX_OUTSTANDING
 from tailback.scenario.congestion import ack_every, kinds, section_of
 from tailback.scenario.controllers import Controllers
 from tailback.scenario.document import from_yaml
@@ -20,11 +21,12 @@ from tailback.scenario.fields import Part
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import iio_threshold, pcie_threshold
 from tailback.scenario.host_path import HostPath
-from tailback.scenario.model import Scenario, Transport
+from tailback.scenario.model import Run, Scenario, Transport
 from tailback.scenario.profiles import profiles_of, resolve
 from tailback.scenario.receive_buffer import every_threshold
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.tcp import Tcp
+from tailback.scenario.traffic import Churn, Write
 from tailback.units import format_duration, format_rate, format_size
 
 _AUTO: dict[str, Callable[[Scenario], str]] = {
@@ -190,6 +192,19 @@ def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str
     """Values that depend on others, with their sources."""
     # What goes without saying has to be said here: this text loads again.
     found: dict[str, tuple[Any, str]] = {}
+    if isinstance(part, Run):
+        if part.until == "done" and ("run", "duration") not in scenario.origins:
+            found["duration"] = (
+                format_duration(part.duration),
+                "with run.until: done, the most that it may take",
+            )
+        return found
+    if isinstance(part, (Write, Churn)) and "depth" not in part.model_fields_set:
+        usual = type(part).model_fields["depth"]
+        if part.depth != usual.default:
+            words = f"{usual.default} ({_source(usual)}), less for messages of {format_size(part.message)}"
+            found["depth"] = (part.depth, f"{words}: {MAX_OUTSTANDING} packets may be outstanding")
+        return found
     if isinstance(part, Transport):
         packets, reason = ack_every(scenario)
         if reason:

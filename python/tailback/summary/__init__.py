@@ -54,6 +54,7 @@ SECTIONS: dict[str, Callable[[Recorded], Any]] = {
     "complete": lambda result: result.complete,
     "simulated_s": lambda result: result.bins.end_s,
     "planned_s": lambda result: result.setup.duration_ps / PS_PER_S,
+    "ended": lambda result: _ended(result),
     "bin_s": lambda result: result.bins.bin_s,
     "recorded": lambda result: result.recorded,
     "queues_recorded": lambda result: result.records_queues,
@@ -73,6 +74,8 @@ SECTIONS: dict[str, Callable[[Recorded], Any]] = {
     "pause_storms": lambda result: result.meta["pause_storms"],
     "signals": lambda result: {
         "ecn_marked_packets": int(measures.marked_packets(result)),
+        "arrived_packets": measures.arrived_packets(result),
+        "arrived_marked_packets": measures.arrived_marked_packets(result),
         "cnps": int(measures.cnps(result)),
         "delay_probes": int(measures.delay_probes(result)),
     },
@@ -132,6 +135,13 @@ def _skipped(result: Recorded) -> dict[str, Any] | None:
         **{name: max(span[name] for span in spans) for name in SKIP_ERRORS},
         "spans": spans,
     }
+
+
+def _ended(result: Recorded) -> str:
+    """Why the run ended: `done` (everything was sent), `duration`, or, before either, `stopped`."""
+    if not result.complete:
+        return "stopped"
+    return "done" if int(result.meta["end_ps"]) < result.setup.duration_ps else "duration"
 
 
 def _goodput(result: Recorded, since: measures.Since) -> dict[str, Any]:

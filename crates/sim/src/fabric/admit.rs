@@ -57,11 +57,8 @@ impl Fabric {
                 && ((group.headroom + bytes) as u64 > self.links[in_port].headroom_bytes
                     || bytes as u64 > s.cold.free_headroom);
             if overflows {
-                let overflow = &mut self.pausing[(in_port, class)].overflow;
-                *overflow += bytes as u64;
-                let enough = group.headroom as u64 + *overflow;
                 let asserted = group.asserted;
-                self.lossless_drop(in_port, class, enough);
+                self.lossless_drop(in_port, class);
                 self.drop_packet(in_port, index, DropReason::HeadroomOverflow);
                 if !asserted {
                     // The packet did not fit below xoff: the pause is due although it was not kept.
@@ -125,7 +122,6 @@ impl Fabric {
             && !group.asserted
             && (group.headroom > 0 || group.shared as u64 >= s.ingress_threshold(pool))
         {
-            self.pausing[(in_port, class)].overflow = 0;
             self.assert_pause(in_port, class);
             p = &mut self.ports[out_port];
         }

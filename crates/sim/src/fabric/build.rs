@@ -1,6 +1,6 @@
 //! A fabric is built from its ports, which say what they are joined to, and its switches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::scheduling::ets::Ets;
 use tailback_proto::units::{Rate, Time};
@@ -145,7 +145,7 @@ impl Fabric {
             link_epochs: vec![0; count],
             transmissions: [0; KINDS],
             data: DataTally::default(),
-            lossless_drops: BTreeMap::new(),
+            lossless_drops: BTreeSet::new(),
         };
         let routes = Routes::new(hosts, &fabric.adjacency());
         fabric.routes = routes.ok_or(("links", "too many ports lie on shortest routes"))?;

@@ -118,7 +118,8 @@ impl Fabric {
     /// Links changed: every switch forwards by the routes that are left.
     pub fn find_routes(&mut self) {
         // As many ports as before or fewer lie on shortest routes of a plan that passed this test at the start.
-        if let Some(routes) = Routes::new(self.hosts, &self.adjacency()) {
+        if let Some(mut routes) = Routes::new(self.hosts, &self.adjacency()) {
+            routes.salt = self.routes.salt;
             self.routes = routes;
             self.switches.iter_mut().for_each(|switch| switch.cold.balancer.forget());
         }

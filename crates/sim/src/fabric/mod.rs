@@ -31,7 +31,7 @@ pub(crate) mod tests;
 
 pub(crate) use lanes::{lane, port_and_class, CLASSES};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tailback_proto::flow_control::pfc::PauseSink;
 use tailback_proto::flow_control::watchdog::Watchdog;
 use tailback_proto::scheduling::ets::Ets;
@@ -97,8 +97,8 @@ pub(crate) struct Fabric {
     /// Transmissions by kind of packet.
     pub transmissions: [u64; KINDS],
     pub data: DataTally,
-    /// By lane of a lossless group that overflowed: the headroom that would have been enough.
-    pub lossless_drops: BTreeMap<usize, u64>,
+    /// Lanes of lossless groups that overflowed.
+    pub lossless_drops: BTreeSet<usize>,
 }
 
 /// A packet that has reached a node.
@@ -152,10 +152,9 @@ impl Fabric {
         self.transmissions.iter().sum::<u64>() + self.pause_frames.sent
     }
 
-    /// A lossless group overflowed; `enough`: the headroom that would have held it.
+    /// A lossless group overflowed.
     #[cold]
-    pub fn lossless_drop(&mut self, port: usize, class: u8, enough: u64) {
-        let worst = self.lossless_drops.entry(lane(port, class)).or_default();
-        *worst = enough.max(*worst);
+    pub fn lossless_drop(&mut self, port: usize, class: u8) {
+        self.lossless_drops.insert(lane(port, class));
     }
 }

@@ -49,12 +49,10 @@ pub(crate) struct Pausing {
     /// Time that pauses were held, not counting one that still is.
     pub held: Time,
     pub frames: u64,
-    /// Bytes dropped since the pause that is held, or was held last, began.
-    pub overflow: u64,
 }
 
 impl Pausing {
-    pub const IDLE: Pausing = Pausing { source: PauseSource::IDLE, held: Time::ZERO, frames: 0, overflow: 0 };
+    pub const IDLE: Pausing = Pausing { source: PauseSource::IDLE, held: Time::ZERO, frames: 0 };
 
     /// Time that pauses were held up to now.
     pub fn held_until(&self, now: Time) -> Time {

@@ -28,7 +28,6 @@ impl Fabric {
         self.groups[(port, class)].asserted = false;
         let pausing = &mut self.pausing[(port, class)];
         pausing.held += pausing.source.resume(self.run.now);
-        pausing.overflow = 0;
         self.queue_pfc(port, class);
     }
 

@@ -113,11 +113,10 @@ impl IngressGroup {
 
 impl Pausing {
     fn walk(&self, by: &mut impl Walk) {
-        let Pausing { source, held: _, frames: _, overflow } = self;
+        let Pausing { source, held: _, frames: _ } = self;
         if source.asserted() {
             by.unlike();
         }
-        by.state(*overflow);
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Routes {
     /// By switch and edge: where the set of ports begins in `ports`, and how many they are.
     table: Vec<u32>,
     ports: Vec<u32>,
+    /// Goes into every hash.
+    pub salt: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +65,7 @@ impl Routes {
             homes,
             table: vec![UNREACHABLE; switches * edges.len()],
             ports: Vec::new(),
+            salt: 0,
         };
         let mut sets: HashMap<Vec<u32>, u32> = HashMap::new();
         let mut distance = vec![u32::MAX; switches];
@@ -145,7 +148,8 @@ impl Routes {
         if ports.len() <= 1 {
             return ports.first().map(|&port| port as usize);
         }
-        let hash = mix((qp as u64) << 32 | (dst as u64) << 16 | (switch as u64 & 0xffff));
+        let connection = (qp as u64) << 32 | (dst as u64) << 16 | (switch as u64 & 0xffff);
+        let hash = mix(connection ^ self.salt);
         Some(ports[((hash as u128 * ports.len() as u128) >> 64) as usize] as usize)
     }
 }

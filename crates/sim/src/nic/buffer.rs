@@ -46,12 +46,10 @@ impl Nics {
         let part = &mut host_path.buffers.parts[number as usize];
         if part.bytes + bytes > part.size {
             host_path.buffers.dropped += 1;
-            part.overflow += bytes;
-            let (lossless, enough, unpaused) =
-                (part.xoff.is_some(), part.bytes + part.overflow, !part.paused);
+            let (lossless, unpaused) = (part.xoff.is_some(), !part.paused);
             let port = host_path.port as usize;
             if lossless {
-                fabric.lossless_drop(port, packet.class, enough);
+                fabric.lossless_drop(port, packet.class);
             }
             fabric.drop_packet(port, index, DropReason::ReceiveBufferFull);
             if lossless && unpaused {
@@ -155,7 +153,7 @@ impl Nics {
         let host_path = &mut self.host_paths[self.nics[host].host_path as usize];
         let port = host_path.port as usize;
         let part = &mut host_path.buffers.parts[number as usize];
-        (part.paused, part.overflow) = (true, 0);
+        part.paused = true;
         let priorities = part.priorities;
         for class in (0..CLASSES as u8).filter(|class| priorities & (1 << class) != 0) {
             fabric.assert_pause(port, class);

@@ -47,7 +47,8 @@ traffic! {
         qps: u32 = 1, in 1..=1_000_000, source format!("{PERFTEST} -q");
         /// Size of a message.
         message: Bytes = Bytes(64 << 10), in MESSAGES, source format!("{PERFTEST} -s");
-        /// Messages outstanding on a queue pair.
+        /// Messages outstanding on a queue pair. Above 8 KiB each is posted when another is done; smaller ones are posted
+        /// 100 at a time, or depth at a time if that is less, when all of the last ones are done.
         depth: u32 = 128, in 1..=1 << 20, source format!("{PERFTEST} -t (tx-depth)");
         /// Messages of each queue pair; null: until stop or the end of the run.
         messages: Option<u64> = None, in 1..=1 << 40, source format!("{PERFTEST} -D: for a duration");

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use tailback_proto::flow_control::pfc::headroom_bytes;
+use tailback_proto::units::Rate;
+use tailback_proto::wire::{tcp_frame_bytes, write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
+
 use super::bridges;
 use super::entity::{node_name, peer_name};
 use super::recording::{Drop, Fault, Latency, Meta, Pause, PauseStorm, Queue, Series};
@@ -9,7 +13,7 @@ use super::series::{egress_name, ingress_name, receive_name};
 use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Kind;
 use crate::fabric::port_and_class;
-use crate::plan::Plan;
+use crate::plan::{NicPlan, Plan};
 use crate::workload::latency::LatencyTest;
 use crate::world::World;
 
@@ -102,23 +106,32 @@ fn latency(plan: &Plan, world: &World) -> Vec<Latency> {
 
 fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
     let mut faults = Vec::new();
-    for (&at, &enough) in &world.fabric.lossless_drops {
+    for &at in &world.fabric.lossless_drops {
         let (port, class) = port_and_class(at);
         let owner = world.fabric.ports[port].owner as usize;
         let name = drop_place(plan, world, port, class, DropReason::ReceiveBufferFull);
         let host_path =
             world.nics.nics.get(owner).and_then(|nic| world.nics.host_paths.get(nic.host_path as usize));
-        let (place, what, bytes) = match host_path {
-            Some(host_path) => (name.clone(), "buffer", host_path.buffers.part_of(class).0),
+        let above_xoff = above_xoff(plan, world, port);
+        let (place, what, bytes, enough) = match host_path {
+            Some(host_path) => {
+                let (size, xoff) = host_path.buffers.part_of(class);
+                (name.clone(), "buffer", size, xoff.unwrap_or(0) + above_xoff)
+            }
             None => {
                 let link = &world.fabric.links[port];
-                (format!("port {}", link.name), "headroom", link.headroom_bytes)
+                (format!("port {}", link.name), "headroom", link.headroom_bytes, above_xoff)
             }
         };
         let paused = host_path.map_or(1 << class, |host_path| host_path.buffers.paused_with(class));
         let why = not_paused(plan, world, port, class, paused);
+        let remedy = match (why.is_empty(), host_path.is_some()) {
+            (false, _) => format!("no {what} is enough{why}"),
+            (true, false) => format!("{enough} B are enough at this port, as headroom: auto has them"),
+            (true, true) => format!("{enough} B are enough with its xoff"),
+        };
         let text = format!(
-            "lossless priority {class} dropped packets at {place}: its {what} of {bytes} B overflowed, {enough} B would have been enough{why}"
+            "lossless priority {class} dropped packets at {place}: its {what} of {bytes} B overflowed; {remedy}"
         );
         faults.push(Fault {
             kind: "lossless_drop",
@@ -148,6 +161,30 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
         });
     }
     faults
+}
+
+/// Bytes that may still come in by a port once a priority of it has to ask for a pause, as `headroom: auto` has them.
+fn above_xoff(plan: &Plan, world: &World, port: usize) -> u64 {
+    let (fabric, link) = (&world.fabric, &world.fabric.links[port]);
+    let owner = fabric.ports[port].owner as usize;
+    let latency = match owner.checked_sub(plan.hosts.len()) {
+        Some(switch) => plan.switch_models[plan.switches[switch].model].latency,
+        None => plan.nics[plan.hosts[owner].nic].rx_latency,
+    };
+    // The peer's clock may be fast, and this end's slow.
+    let rate = Rate((link.rate.0 as f64 * (1.0 + 2e-6 * plan.run.clock_ppm)).ceil() as u64);
+    headroom_bytes(rate, link.delay, fabric.pfc_response_delay[port], latency, largest_packet(plan, world))
+}
+
+/// Bytes on the wire of the largest packet of any priority: a pause waits for it.
+fn largest_packet(plan: &Plan, world: &World) -> u32 {
+    let controllers = world.nics.models.iter().flat_map(|model| &model.congestion);
+    let telemetry = controllers.map(|controller| controller.telemetry_bytes()).max().unwrap_or(0);
+    let frame = |nic: &NicPlan| {
+        let tcp = nic.tcp.as_ref().map_or(0, |tcp| tcp_frame_bytes(tcp.mss(), 0));
+        tcp.max(write_frame_bytes(nic.mtu.0 as u32, true) + telemetry)
+    };
+    plan.nics.iter().map(frame).max().unwrap_or(0) + PREAMBLE_AND_GAP_BYTES
 }
 
 /// Why pauses of the priorities `paused` do not stop all that the peer of a port sends and the port has in a class, in words

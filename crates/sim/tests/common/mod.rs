@@ -34,6 +34,7 @@ pub fn star(hosts: usize) -> Plan {
         run: RunParameters {
             duration: Time(5 * MS),
             seed: 1,
+            ecmp_by_seed: false,
             clock_ppm: 0.0,
             skip: tailback_sim::plan::Skip::Never,
             skip_error: 0.01,

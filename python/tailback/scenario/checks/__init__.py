@@ -68,6 +68,10 @@ def conflicts(scenario: Scenario) -> Problems:
     yield from host_control_conflicts(scenario.host, network.host_rates)
     yield from path_conflicts(scenario)
     yield from _failures(scenario, network)
+    endless = list(_endless(scenario))
+    yield from endless
+    if endless:
+        return
     named = sum(
         len(network.hosts) if entry == ALL else count_of(entry)
         for item in scenario.traffic
@@ -92,6 +96,28 @@ def conflicts(scenario: Scenario) -> Problems:
     if total > MAX_QPS:
         what = "queue pairs and connections" if scenario.has_tcp else "queue pairs"
         yield ("traffic",), f"found {total} {what}, expected at most {MAX_QPS}"
+
+
+def _endless(scenario: Scenario) -> Problems:
+    """Traffic without an end in a run until all is done."""
+    if scenario.run.until != "done":
+        return
+    for index, item in enumerate(scenario.traffic):
+        key = "stop"
+        if isinstance(item, WriteLatency):
+            key, endless = "iterations", item.iterations is None
+        elif isinstance(item, Incast):
+            endless = item.stop is None and item.bursts is None
+        elif isinstance(item, Write):
+            endless = item.stop is None and item.messages is None
+        elif isinstance(item, TcpStreams):
+            endless = item.stop is None and item.bytes is None
+        elif isinstance(item, (Churn, Poisson)):
+            endless = item.stop is None
+        else:
+            endless = isinstance(item, BETWEEN_NAMESPACES)
+        if endless:
+            yield ("traffic", index, key), "found none, expected one with run.until: done: else it has no end"
 
 
 def _trimming(scenario: Scenario) -> Problems:

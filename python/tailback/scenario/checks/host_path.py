@@ -10,6 +10,7 @@ from tailback.scenario.host_path import CELL_BYTES, MAX_INTERFACE_MTU, HostPath
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Scenario
 from tailback.scenario.receive_buffer import host_paths_of, lossless_of, mlx5_headroom, thresholds
+from tailback.scenario.traffic import TcpStreams
 from tailback.units import format_duration, format_size
 
 
@@ -66,6 +67,7 @@ def path_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
                 )
                 break
     paths = host_paths_of(scenario)
+    yield from _tcp_behind_path(scenario, {name for name, path in paths.items() if path is not None})
     for index, item in enumerate(scenario.memory_load):
         for name in names(item.host, network.hosts):
             path = paths.get(name)
@@ -79,3 +81,16 @@ def path_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
                 f"found {format_duration(item.start)}, expected less than run.duration, "
                 f"{format_duration(scenario.run.duration)}",
             )
+
+
+def _tcp_behind_path(scenario: Scenario, behind: set[str]) -> Iterator[tuple[Path, str]]:
+    """TCP at hosts whose path its packets would cross without being slowed: the path is modelled for RoCE."""
+    for index, item in enumerate(scenario.traffic):
+        if not isinstance(item, TcpStreams):
+            continue
+        for key, entries in (("from", item.from_), ("to", item.to)):
+            hosts = [name for name in names(entries, scenario.network.hosts) if name in behind]
+            if hosts:
+                text = f"found TCP at {hosts[0]}, which has a host.path, expected hosts without one: "
+                yield ("traffic", index, key), f"{text}TCP does not cross host paths in this model"
+                break

@@ -27,8 +27,6 @@ pub(crate) struct ReceiveBuffer {
     pub bytes: u64,
     pub max_bytes: u64,
     pub paused: bool,
-    /// Bytes dropped since the pause that is held, or was held last, began.
-    pub overflow: u64,
 }
 
 /// A NIC's receive buffer.
@@ -65,7 +63,6 @@ impl ReceiveBuffers {
             bytes: 0,
             max_bytes: 0,
             paused: false,
-            overflow: 0,
         };
         ReceiveBuffers {
             parts: plan.iter().map(part).collect(),

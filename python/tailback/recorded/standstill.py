@@ -1,0 +1,166 @@
+"""When a run stood still: traffic had bytes to send or outstanding, and nothing of it moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tailback import text
+from tailback.recorded import compute as pc
+from tailback.recorded.bins import PS_PER_S
+from tailback.recorded.signals import PFC_PAUSE
+
+if TYPE_CHECKING:
+    from tailback.recorded.run import Recorded
+
+LEAST_SHARE = 0.1
+"""Of the run: shorter gaps are not told."""
+LEAST_FLIGHTS = 20
+"""Of the longest delay of a link: bytes that are on their way for so long are not standing still."""
+TRICKLE = 1e-3
+"""Of all receivers' line rate: fewer bytes than this on the wire are timeouts that try again."""
+PAUSED = 0.999
+"""Share of a bin from which a queue was paused for all of it."""
+MOST_NAMED = 3
+
+KIND = "standing_still"
+Mask = npt.NDArray[np.bool_]
+
+
+class _Gap(NamedTuple):
+    begin_s: float
+    end_s: float
+
+
+def standing_still(result: Recorded) -> list[dict[str, Any]]:
+    """A fault where the run, or a sender that was paused, stood still for a tenth of the run or longer.
+
+    The longest gap is told. A run that ended in a deadlock has a fault of its own, which says as much.
+    """
+    if not result.flows.num_rows or "lab" in result.meta or "start_ps" not in result.flows.column_names:
+        return []
+    if any(fault["kind"] == "deadlock" for fault in result.meta["faults"]):
+        return []
+    bins = result.bins
+    least_s = max(LEAST_SHARE * bins.end_s, LEAST_FLIGHTS * _longest_delay_s(result))
+    if not bins.has_any("goodput_rx_bps"):
+        return []
+    line = sum(result.meta["line_rate_bps"].values())
+    still = (bins.total("goodput_rx_bps") == 0) & (bins.total("wire_rx_bps") <= TRICKLE * line)
+    gap = _longest(result, still & _outstanding(result, None, None), least_s)
+    if gap is not None:
+        return [_fault(result, gap, None, None, _paused_in(result, gap))]
+    found = []
+    for queue in bins.entities("paused_share", kind="send"):
+        paused = result.told.values(queue, PFC_PAUSE) >= PAUSED
+        if not paused.sum() * bins.bin_s >= least_s - bins.bin_s:
+            continue
+        node, priority = bins.entity(queue).node, int(queue.rpartition("/sq")[2])
+        gap = _longest(result, paused & _outstanding(result, node, priority), least_s)
+        if gap is not None:
+            found.append((gap.begin_s - gap.end_s, queue, node, priority, gap))
+    if not found:
+        return []
+    _, queue, node, priority, gap = min(found, key=lambda one: one[:2])
+    return [_fault(result, gap, node, priority, queue)]
+
+
+def _longest_delay_s(result: Recorded) -> float:
+    return max((wire.delay for wire in result.setup.network.wires), default=0) / PS_PER_S
+
+
+def _flows(result: Recorded, node: str | None, priority: int | None) -> Any:
+    """The flows that have begun, of a sender and priority or all."""
+    flows = result.flows
+    flows = flows.select(
+        [name for name in ("src", "dst", "priority", "start_ps", "end_ps") if name in flows.column_names]
+    )
+    kept = pc.is_valid(flows.column("start_ps"))
+    if node is not None:
+        kept = pc.and_(kept, pc.equal(flows.column("src"), node))
+        kept = pc.and_(kept, pc.equal(flows.column("priority"), priority))
+    return pc.filter(flows, kept)
+
+
+def _times(result: Recorded, flows: Any) -> tuple[Any, Any]:
+    start = flows.column("start_ps").to_numpy() / PS_PER_S
+    end = pc.fill_null(flows.column("end_ps"), int(result.meta["end_ps"])).to_numpy() / PS_PER_S
+    return start, end
+
+
+def _outstanding(result: Recorded, node: str | None, priority: int | None) -> Mask:
+    """Bins through all of which a flow had begun and not ended."""
+    bins = result.bins
+    start, end = _times(result, _flows(result, node, priority))
+    first = np.searchsorted(bins.start_s, start - 1e-15)
+    last = np.searchsorted(bins.start_s + bins.width_s, end + 1e-15, side="right")
+    first, last = np.minimum(first, bins.count), np.maximum(last, np.minimum(first, bins.count))
+    count = np.zeros(bins.count + 1, dtype=np.int64)
+    np.add.at(count, first, 1)
+    np.add.at(count, last, -1)
+    return np.asarray(np.cumsum(count)[:-1] > 0)
+
+
+def _longest(result: Recorded, still: Mask, least_s: float) -> _Gap | None:
+    """The longest time of bins that follow each other, if it is long enough."""
+    bins = result.bins
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], still, [False])).astype(np.int8)))
+    gaps = [
+        _Gap(float(bins.start_s[first]), float(bins.start_s[last - 1] + bins.width_s[last - 1]))
+        for first, last in zip(edges[::2], edges[1::2], strict=True)
+    ]
+    gap = max(gaps, key=lambda one: one.end_s - one.begin_s, default=None)
+    return gap if gap is not None and gap.end_s - gap.begin_s >= least_s * (1 - 1e-9) else None
+
+
+def _paused_in(result: Recorded, gap: _Gap) -> str | None:
+    """The queue that was paused for most of a gap: of several the one nearest to a receiver."""
+    bins, hosts = result.bins, set(result.setup.network.hosts)
+    best: tuple[float, bool, str] | None = None
+    for queue in result.told.queues(PFC_PAUSE):
+        share = round(bins.mean(result.told.values(queue, PFC_PAUSE), *gap), 3)
+        peer = bins.entity(queue).peer if bins.has(queue, "paused_share") else None
+        one = (share, peer in hosts, queue)
+        if share >= 0.5 and (best is None or one[:2] > best[:2]):
+            best = one
+    return None if best is None else best[2]
+
+
+def _fault(
+    result: Recorded, gap: _Gap, node: str | None, priority: int | None, queue: str | None
+) -> dict[str, Any]:
+    bins = result.bins
+    flows = _flows(result, node, priority)
+    start, end = _times(result, flows)
+    there = np.flatnonzero((start < gap.end_s) & (end > gap.begin_s))
+    few = flows.take(there[:MOST_NAMED]).select(["src", "dst"]).to_pylist()
+    named = ", ".join(dict.fromkeys(f"{row['src']} to {row['dst']}" for row in few))
+    more = f" and {text.count(len(there) - MOST_NAMED)} more" if len(there) > MOST_NAMED else ""
+    lasted = gap.end_s - gap.begin_s
+    when = (
+        f"since {text.duration(gap.begin_s)}"
+        if gap.end_s >= bins.end_s * (1 - 1e-9)
+        else f"from {text.duration(gap.begin_s)} to {text.duration(gap.end_s)}"
+    )
+    words = (
+        f"nothing {'arrived' if node is None else f'left {node} in priority {priority}'} {when}, "
+        f"{text.share(lasted / bins.end_s)} of the run, although {text.plural(len(there), 'flow')} had bytes "
+        f"to send or outstanding: {named}{more}"
+    )
+    place = None
+    if queue is not None:
+        share = bins.mean(result.told.values(queue, PFC_PAUSE), *gap)
+        words += f"; {queue} was paused for {text.share(share)} of that time"
+        place = bins.entity(queue)
+    return {
+        "kind": KIND,
+        "where": queue or (f"{few[0]['src']} to {few[0]['dst']}" if few else ""),
+        "node": (place.node if place else None) or "",
+        "peer": (place.peer if place else None) or "",
+        "text": words,
+        "from_s": gap.begin_s,
+        "to_s": gap.end_s,
+        "flows": len(there),
+    }
