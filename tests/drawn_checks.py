@@ -489,7 +489,7 @@ def standing_still(run: Run) -> Lines:
         whole = fault["to_s"] - fault["from_s"] >= 0.0999 * bins.end_s
         paused = (
             bins.values(fault["where"], "paused_share")[inside]
-            if fault["text"].startswith("nothing left")
+            if fault["text"].startswith("nothing of")
             else None
         )
         still = bins.total("goodput_rx_bps")[inside].max() == 0 if paused is None else paused.min() > 0.99

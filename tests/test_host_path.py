@@ -272,8 +272,11 @@ def test_the_mlx5_driver_reckons_in_whole_mbit_and_with_the_largest_packet() -> 
     part = _lossless_part(cable.format(above + 128_000), "topology.link.rate=50001990000bps")
     assert part["xoff_bytes"] == 128_000
     above = (301 + 216) * 100_000 // 1000 + 272 * 9000 // 100
-    tcp = ("traffic=[{kind: tcp, from: h0, to: h1}]", "host.tcp.mtu=9000B")
-    assert _lossless_part(cable.format(above + 128_000), *tcp)["xoff_bytes"] == 128_000
+    # TCP, whose packets may not cross a host path, between two other hosts.
+    path = f"{{preset: pcie3-x8, {cable.format(above + 128_000).partition('.path.')[2].replace('=', ': ')}}}"
+    own = f"host.path_by_host=[{path.replace('{', '{hosts: h0, ', 1)}]"
+    tcp = ("host.path=null", own, "traffic=[{kind: tcp, from: h1, to: h2}]", "host.tcp.mtu=9000B")
+    assert _lossless_part(*tcp)["xoff_bytes"] == 128_000
 
 
 def test_all_hosts_are_named_by_all() -> None:

@@ -78,7 +78,14 @@ def test_everything_set() -> None:
     link = {"rate": 25 * 10**9, "delay": 10**6, "loss": 0.25, "headroom_bytes": 40_000}
     assert make_plan(loads(TEXT)) == {
         "name": "two",
-        "run": {"duration": 3 * 10**9, "seed": 7, "clock_ppm": 100.0, "skip": "never", "skip_error": 0.01},
+        "run": {
+            "duration": 3 * 10**9,
+            "seed": 7,
+            "ecmp_by_seed": False,
+            "clock_ppm": 100.0,
+            "skip": "never",
+            "skip_error": 0.01,
+        },
         "hosts": [{"name": f"h{i}", "nic": 0, "congestion": 0} for i in range(3)],
         "nics": [
             {

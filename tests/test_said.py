@@ -45,7 +45,7 @@ def test_one_sender_that_is_paused_stands_still_though_others_move() -> None:
     result = tailback.run(loads(text.rstrip("\n") + "\n", sets=["traffic.1.from=h3", "traffic.1.to=h4"]))
     (fault,) = result.faults
     assert fault["where"] == "h1/sq3"
-    assert "nothing left h1 in priority 3" in fault["text"]
+    assert "nothing of h1 in priority 3 arrived" in fault["text"]
 
 
 @pytest.mark.parametrize(

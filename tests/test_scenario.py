@@ -344,7 +344,7 @@ def test_set_wins_and_is_named() -> None:
         (
             "run={duration: 1ms, sed: 1}",
             "--set run.sed: found an unknown field, expected seed (or another of duration, "
-            "clock_ppm, skip, skip_error)",
+            "ecmp_by_seed, clock_ppm, skip, skip_error, until)",
         ),
         ("run.seed", '--set: found "run.seed", expected path=value, such as traffic.0.qps=512'),
         ("=1", '--set: found "=1", expected path=value, such as traffic.0.qps=512'),

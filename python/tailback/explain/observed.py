@@ -224,7 +224,7 @@ class Observed(Ways):
         """The part of what passed a port that did so in the span, by when flows through it were delivered."""
         inside = whole = 0.0
         # What only goes back, such as ACKs, does so while data goes the other way.
-        for ends, part in self._through.get(port) or self._through.get((port[1], port[0]), ()):
+        for ends, part in self._through.get(port) or self._through.get((port[1], port[0]), []):
             inside += part * self._delivered[ends][0]
             whole += part * self._delivered[ends][1]
         if whole:

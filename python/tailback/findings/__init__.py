@@ -180,8 +180,9 @@ def _batches(result: Recorded) -> list[Finding]:
     """Writers whose depth is not a sliding window."""
     sizes: dict[tuple[int, int], str] = {}
     for writer in result.plan.get("writers", []):
-        if writer["message"] <= SHARED_COMPLETION_BYTES and writer["depth"] > 1 and not writer.get("partner"):
-            sizes.setdefault((writer["message"], writer["depth"]), str(writer["item"]))
+        message, depth = writer.get("message", 0), writer.get("depth", 1)
+        if 0 < message <= SHARED_COMPLETION_BYTES and depth > 1 and not writer.get("partner"):
+            sizes.setdefault((message, depth), str(writer["item"]))
     if not sizes:
         return []
     (message, depth), item = next(iter(sizes.items()))

@@ -78,10 +78,13 @@ def marked_packets(result: Recorded, since: Since = "start") -> float:
     return _counted(result, CE_MARK, since)
 
 
+ARRIVED = ("delivered", "discarded_out_of_order", "discarded_duplicate")
+
+
 def arrived_packets(result: Recorded) -> int:
     """RoCE data packets that reached their receivers, those that were then discarded included."""
     data = result.meta["conservation"]["data_packets"]
-    return int(data["delivered"] + data["discarded_out_of_order"] + data["discarded_duplicate"])
+    return sum(int(data.get(name, 0)) for name in ARRIVED)
 
 
 def arrived_marked_packets(result: Recorded) -> int:

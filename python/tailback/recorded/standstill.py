@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tailback import text
 from tailback.recorded import compute as pc
-from tailback.recorded.bins import PS_PER_S
-from tailback.recorded.signals import PFC_PAUSE
-
-if TYPE_CHECKING:
-    from tailback.recorded.run import Recorded
+from tailback.recorded.bins import PS_PER_S, Bins
+from tailback.recorded.setup import Setup
+from tailback.recorded.signals import PFC_PAUSE, SignalLog
 
 LEAST_SHARE = 0.1
 """Of the run: shorter gaps are not told."""
@@ -21,6 +19,10 @@ LEAST_FLIGHTS = 20
 """Of the longest delay of a link: bytes that are on their way for so long are not standing still."""
 TRICKLE = 1e-3
 """Of all receivers' line rate: fewer bytes than this on the wire are timeouts that try again."""
+LONGEST_PAUSE_BITS = 65_535 * 512
+"""What a link carries in the longest pause that a frame can ask for (IEEE 802.1Qbb): who is paused for
+less is not stuck.
+"""
 PAUSED = 0.999
 """Share of a bin from which a queue was paused for all of it."""
 MOST_NAMED = 3
@@ -29,12 +31,28 @@ KIND = "standing_still"
 Mask = npt.NDArray[np.bool_]
 
 
+class _Run(Protocol):
+    """What of a run is looked at."""
+
+    flows: Any
+    meta: dict[str, Any]
+    setup: Setup
+
+    @property
+    def bins(self) -> Bins:
+        """Its series."""
+
+    @property
+    def told(self) -> SignalLog:
+        """Its signals."""
+
+
 class _Gap(NamedTuple):
     begin_s: float
     end_s: float
 
 
-def standing_still(result: Recorded) -> list[dict[str, Any]]:
+def standing_still(result: _Run) -> list[dict[str, Any]]:
     """A fault where the run, or a sender that was paused, stood still for a tenth of the run or longer.
 
     The longest gap is told. A run that ended in a deadlock has a fault of its own, which says as much.
@@ -58,7 +76,12 @@ def standing_still(result: Recorded) -> list[dict[str, Any]]:
         if not paused.sum() * bins.bin_s >= least_s - bins.bin_s:
             continue
         node, priority = bins.entity(queue).node, int(queue.rpartition("/sq")[2])
-        gap = _longest(result, paused & _outstanding(result, node, priority), least_s)
+        if node is None:
+            continue
+        # What it sent before may still be delivered, slowly.
+        paused &= bins.values(node, "goodput_tx_bps") == 0
+        pause_s = LONGEST_PAUSE_BITS / result.meta["line_rate_bps"][node]
+        gap = _longest(result, paused & _outstanding(result, node, priority), max(least_s, pause_s))
         if gap is not None:
             found.append((gap.begin_s - gap.end_s, queue, node, priority, gap))
     if not found:
@@ -67,11 +90,11 @@ def standing_still(result: Recorded) -> list[dict[str, Any]]:
     return [_fault(result, gap, node, priority, queue)]
 
 
-def _longest_delay_s(result: Recorded) -> float:
+def _longest_delay_s(result: _Run) -> float:
     return max((wire.delay for wire in result.setup.network.wires), default=0) / PS_PER_S
 
 
-def _flows(result: Recorded, node: str | None, priority: int | None) -> Any:
+def _flows(result: _Run, node: str | None, priority: int | None) -> Any:
     """The flows that have begun, of a sender and priority or all."""
     flows = result.flows
     flows = flows.select(
@@ -84,13 +107,13 @@ def _flows(result: Recorded, node: str | None, priority: int | None) -> Any:
     return pc.filter(flows, kept)
 
 
-def _times(result: Recorded, flows: Any) -> tuple[Any, Any]:
+def _times(result: _Run, flows: Any) -> tuple[Any, Any]:
     start = flows.column("start_ps").to_numpy() / PS_PER_S
     end = pc.fill_null(flows.column("end_ps"), int(result.meta["end_ps"])).to_numpy() / PS_PER_S
     return start, end
 
 
-def _outstanding(result: Recorded, node: str | None, priority: int | None) -> Mask:
+def _outstanding(result: _Run, node: str | None, priority: int | None) -> Mask:
     """Bins through all of which a flow had begun and not ended."""
     bins = result.bins
     start, end = _times(result, _flows(result, node, priority))
@@ -103,7 +126,7 @@ def _outstanding(result: Recorded, node: str | None, priority: int | None) -> Ma
     return np.asarray(np.cumsum(count)[:-1] > 0)
 
 
-def _longest(result: Recorded, still: Mask, least_s: float) -> _Gap | None:
+def _longest(result: _Run, still: Mask, least_s: float) -> _Gap | None:
     """The longest time of bins that follow each other, if it is long enough."""
     bins = result.bins
     edges = np.flatnonzero(np.diff(np.concatenate(([False], still, [False])).astype(np.int8)))
@@ -115,7 +138,7 @@ def _longest(result: Recorded, still: Mask, least_s: float) -> _Gap | None:
     return gap if gap is not None and gap.end_s - gap.begin_s >= least_s * (1 - 1e-9) else None
 
 
-def _paused_in(result: Recorded, gap: _Gap) -> str | None:
+def _paused_in(result: _Run, gap: _Gap) -> str | None:
     """The queue that was paused for most of a gap: of several the one nearest to a receiver."""
     bins, hosts = result.bins, set(result.setup.network.hosts)
     best: tuple[float, bool, str] | None = None
@@ -129,7 +152,7 @@ def _paused_in(result: Recorded, gap: _Gap) -> str | None:
 
 
 def _fault(
-    result: Recorded, gap: _Gap, node: str | None, priority: int | None, queue: str | None
+    result: _Run, gap: _Gap, node: str | None, priority: int | None, queue: str | None
 ) -> dict[str, Any]:
     bins = result.bins
     flows = _flows(result, node, priority)
@@ -145,7 +168,7 @@ def _fault(
         else f"from {text.duration(gap.begin_s)} to {text.duration(gap.end_s)}"
     )
     words = (
-        f"nothing {'arrived' if node is None else f'left {node} in priority {priority}'} {when}, "
+        f"nothing {'' if node is None else f'of {node} in priority {priority} '}arrived {when}, "
         f"{text.share(lasted / bins.end_s)} of the run, although {text.plural(len(there), 'flow')} had bytes "
         f"to send or outstanding: {named}{more}"
     )
