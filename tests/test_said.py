@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 import tailback
+from tailback.explain.faults import sentences
+from tailback.explain.observed import Observed
 from tailback.findings import findings
 from tailback.report.links import sides
 from tailback.results import Result
@@ -152,3 +154,21 @@ traffic: [{kind: write, from: h0, to: h4}, {kind: write, from: h1, to: h5}]
         return found
 
     assert len(spread()) < len(spread("run.ecmp_by_seed=true"))
+
+
+@pytest.mark.parametrize("outages", [2, 4])
+def test_every_outage_of_a_link_is_said(outages: int) -> None:
+    """By its times, or of many by their number, the first and the last."""
+    each = [f"{{link: leaf0-spine0, at: {2 * n + 1}00us, repair: {2 * n + 2}00us}}" for n in range(outages)]
+    text = f"""
+name: flaps
+run: {{duration: 1200us}}
+topology: {{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2}}
+failures: [{", ".join(each)}]
+traffic: [{{kind: write, from: h0..h1, to: h2..h3, qps: 4}}]
+"""
+    said = [one for one in sentences(Observed(tailback.run(loads(text)))) if "leaf0-spine0" in one]
+    assert len(said) == 1
+    assert "from 100 µs to 200 µs" in said[0]
+    assert f"from {2 * outages - 1}00 µs to {2 * outages}00 µs" in said[0]
+    assert outages <= 2 or f"{outages} times" in said[0]

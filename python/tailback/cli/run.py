@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from tailback import signals
-from tailback.capture import Capture
+from tailback.capture import FILE, Capture
 from tailback.cli import complete
 from tailback.cli.command import command_app
 from tailback.cli.common import (
@@ -35,6 +35,7 @@ from tailback.cli.terminal import echo
 from tailback.running import Threads, run_checked
 from tailback.scenario import Problem, Scenario, ScenarioError, load
 from tailback.scenario.warnings import warnings
+from tailback.text import size
 
 app = command_app()
 
@@ -118,6 +119,9 @@ def run(
             result = even_in_part(
                 lambda: run_checked(scenario, folder, steps, not no_report, captured, cores)
             )
+    if captured and not quiet:
+        written = (folder.given / FILE).stat().st_size
+        typer.echo(f"{FILE}: {size(written)}", err=True)
     raise typer.Exit(conclude(result, folder.given, quiet, as_json))
 
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from tailback.explain.ways import Port
 
 
+MOST_OUTAGES = 2
+"""Of a link with more, the first and the last are told."""
+
+
 def deadlock(seen: Observed) -> tuple[str, str] | None:
     """Where all wait for all, and the sentence that says so; None where none does."""
     for fault in seen.meta["faults"]:
@@ -37,29 +41,33 @@ def without_headroom(seen: Observed) -> dict[Port, str]:
     return found
 
 
-def down(seen: Observed) -> dict[frozenset[str], tuple[float, float]]:
-    """Links that were down in the span, each with when it first was and until when, in seconds."""
+def down(seen: Observed) -> dict[frozenset[str], list[tuple[float, float]]]:
+    """Links that were down in the span, each with from when and until when, in seconds, every time."""
     begin, end = seen.span
-    found: dict[frozenset[str], tuple[float, float]] = {}
+    found: dict[frozenset[str], list[tuple[float, float]]] = {}
     since: dict[frozenset[str], float] = {}
     for at, link, up in seen.link_changes:
         if not up:
             since.setdefault(link, at)
         elif link in since:
-            found[link] = since.pop(link), at
-    found |= {link: (at, seen.bins.end_s) for link, at in since.items()}
-    return {link: span for link, span in found.items() if span[0] < end and span[1] > begin}
+            found.setdefault(link, []).append((since.pop(link), at))
+    for link, at in since.items():
+        found.setdefault(link, []).append((at, seen.bins.end_s))
+    return {link: times for link, times in found.items() if any(t[0] < end and t[1] > begin for t in times)}
+
+
+def _when_down(since: float, until: float, end: float) -> str:
+    return f"from {text.duration(since)} {'on' if until >= end else f'to {text.duration(until)}'}"
 
 
 def sentences(seen: Observed) -> list[str]:
     """What went wrong in the run, whatever holds its traffic."""
     said = []
-    for link, (since, until) in down(seen).items():
-        whole = until >= seen.bins.end_s
-        said.append(
-            f"The link {'-'.join(sorted(link))} was down from {text.duration(since)} "
-            f"{'on' if whole else f'to {text.duration(until)}'}."
-        )
+    for link, times in down(seen).items():
+        when = [_when_down(*one, seen.bins.end_s) for one in times]
+        often = f"{text.count(len(times))} times, first {when[0]}, last {when[-1]}"
+        words = " and ".join(when) if len(when) <= MOST_OUTAGES else often
+        said.append(f"The link {'-'.join(sorted(link))} was down {words}.")
     drops = without_headroom(seen)
     if drops:
         words = next(iter(drops.values()))
