@@ -121,7 +121,7 @@ def run(
             )
     if captured and not quiet:
         written = (folder.given / FILE).stat().st_size
-        typer.echo(f"{FILE}: {size(written)}", err=True)
+        echo(f"{FILE}: {size(written)}", err=True)
     raise typer.Exit(conclude(result, folder.given, quiet, as_json))
 
 
