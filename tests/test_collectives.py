@@ -238,7 +238,7 @@ def test_what_ranks_did_is_a_trace_and_a_plot(tmp_path: Path) -> None:
 def test_a_run_without_jobs_has_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tailback.run("first-flow", sets=["run.duration=1ms"], out=tmp_path / "run", report=False)
     assert main(["trace", str(tmp_path / "run")]) == 2
-    assert "found no job, expected a run of a scenario with" in capsys.readouterr().err
+    assert "found no job, expected a run with ranks" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from tailback.report import render
 from tailback.report.plots import marks, qp_rates
 from tailback.results import Result
 from tailback.run_folder import FILES
-from tailback.running import _simulation
+from tailback.running import begin
 
 CASES = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc"
 NAMES = sorted(path.parent.name for path in CASES.glob("*/config.txt"))
@@ -220,7 +220,7 @@ def test_native_plans_are_taken(case: str) -> None:
     plan = native_plan(inputs)
     assert len(plan["flows"]["list"]) == len(make_plan(inputs)["flows"])
     assert plan["flows"]["list"][0][5] == 0
-    _simulation(Packed(plan_json(plan), b"", []))
+    begin(Packed(plan_json(plan), b"", []))
 
 
 @pytest.mark.parametrize("case", MODES, ids=lambda case: case.name)

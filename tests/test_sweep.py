@@ -31,7 +31,7 @@ ASKED: dict[str, Any] = {
     "scenario": TINY,
     "vary": {"traffic.0.load": [0.3, 0.6], "host.mtu": ["1024B", "4096B"]},
     "seeds": "1..3",
-    "measures": ["dropped_packets", "goodput.whole_run_bps", "packet_hops.x", "ideal_payload_share"],
+    "measures": ["dropped_packets", "goodput.whole_run_bps", "iteration_time", "ideal_payload_share"],
 }
 TABLES = ("summary.parquet", "means.parquet", "sweep.html")
 
@@ -79,7 +79,7 @@ def test_tables_have_each_run_and_each_point(undisturbed: Path) -> None:
     )
     alone = tailback.run(TINY, sets=["traffic.0.load=0.3", "host.mtu=4096B"], seed=2)
     assert row["goodput.whole_run_bps"] == alone.summary["goodput"]["whole_run_bps"]
-    assert row["packet_hops.x"] is None
+    assert row["Iteration time"] is None
     dataset = pq.read_table(undisturbed / "runs")
     assert dataset.num_rows == 12
     assert set(dataset.column("point").to_pylist()) == {0, 1, 2, 3}
@@ -257,7 +257,7 @@ def test_effects_say_what_is_noise(loads: SweepResult) -> None:
     of = {line.partition(": ")[0]: line.partition(": ")[2] for line in lines}
     assert of.pop("No difference, host.mtu") == "Dropped packets."
     assert "95 % interval" in of["goodput.whole_run_bps, traffic.0.load"]
-    assert of["packet_hops.x, host.mtu"] == "cannot be said: no run has a value of it."
+    assert of["Iteration time, host.mtu"] == "cannot be said: no run has a value of it."
 
 
 def test_where_no_point_is_possible_each_says_why() -> None:

@@ -214,8 +214,13 @@ def test_a_figure_that_there_is_not_is_told_of_early(
     assert told.startswith(f"{asked}:")
     assert len(told.splitlines()) == 1
     assert not (tmp_path / "a").exists()
-    asked.write_text(FILE.replace(measures, "goodput.hole_run_bps, fct.all.slowdown.p99, jain_index"))
-    assert cli.main(["sweep", str(asked), "--out", str(tmp_path / "b")]) == 0
-    assert capsys.readouterr().err == "warning: the first run has no value of goodput.hole_run_bps\n"
-    assert cli.main(["sweep", str(asked), "--out", str(tmp_path / "c"), "--quiet"]) == 0
-    assert capsys.readouterr().err == ""
+    asked.write_text(FILE.replace(measures, "goodput.hole_run_bps, jain_index"))
+    assert cli.main(["sweep", str(asked), "--out", str(tmp_path / "b")]) == 2
+    told = capsys.readouterr().err
+    assert "found goodput.hole_run_bps, which no run has: goodput has no hole_run_bps" in told
+    assert len(told.splitlines()) == 1
+    asked.write_text(FILE.replace(measures, "latency.p99, jain_index"))
+    assert cli.main(["sweep", str(asked), "--out", str(tmp_path / "b")]) == 2
+    told = capsys.readouterr().err
+    assert "found latency.p99, which the first run has not; no other was run" in told
+    assert not (tmp_path / "b").exists()

@@ -43,6 +43,17 @@ class Difference(NamedTuple):
     p: float
 
 
+def why_noise(difference: Difference, adjusted_p: float) -> str:
+    """Says why a difference counts as noise although its interval excludes 0; nothing where it does not."""
+    interval_has_0 = not math.isfinite(difference.low) or difference.low <= 0 <= difference.high
+    if not is_noise(adjusted_p) or interval_has_0:
+        return ""
+    return (
+        " Its interval alone excludes 0, but one of several comparisons looks so by chance: adjusted for all "
+        f"of them p is {adjusted_p:.2g}."
+    )
+
+
 def interval(values: Sequence[float]) -> Interval:
     """Of the mean of `values`, one a seed. A single value has no interval."""
     known = [value for value in values if math.isfinite(value)]

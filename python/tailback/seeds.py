@@ -22,7 +22,7 @@ from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
 from tailback.running import RunFailed, claimed, run_checked
 from tailback.scenario import Problem, ScenarioError, load
-from tailback.summary.figures import FIGURES, in_words, value_at
+from tailback.summary.figures import in_words, main_figures, value_at
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,7 +51,7 @@ class SeedRuns:
     def figures(self) -> list[dict[str, Any]]:
         """Mean, least and most of the main figures over all seeds that have them."""
         rows = []
-        for name, path, unit in FIGURES:
+        for name, path, unit in main_figures(self.summaries.values()):
             values = {
                 seed: value
                 for seed in sorted(self.summaries)

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tailback import text
-from tailback.cli.terminal import console, echo
-from tailback.measures import MEASURES
+from tailback.cli.terminal import console
 from tailback.sweeps import Design, Progress
 from tailback.sweeps.points import in_words
-from tailback.sweeps.shown import DEFAULT
 from tailback.sweeps.swept import words_of
 
 if TYPE_CHECKING:
@@ -24,11 +22,9 @@ _ROWS = 16
 
 @contextmanager
 def growing(quiet: bool) -> Iterator[Progress]:
-    """On a terminal, a table of points that grows as runs end, and a bar of all runs; everywhere, a warning
-    about figures that the first run does not have. Nothing if `quiet`.
-    """
+    """On a terminal, a table of points that grows as runs end, and a bar of all runs. Nothing if `quiet`."""
     if quiet or not sys.stderr.isatty():
-        yield Progress() if quiet else _Told()
+        yield Progress()
         return
     from rich.live import Live
 
@@ -39,35 +35,13 @@ def growing(quiet: bool) -> Iterator[Progress]:
         yield table
 
 
-class _Told(Progress):
-    """Warns about figures, asked for by their paths, that the first run with a result does not have: nobody
-    should wait for all runs to hear that a name is wrong.
-    """
-
-    def __init__(self) -> None:
-        self._asked: list[str] = []
-
-    def begun(self, design: Design, points: list[dict[str, str]], runs: int) -> None:
-        shown = design.shown()
-        self._asked = [one.label for one in shown if one.name not in MEASURES and one not in DEFAULT]
-
-    def ended(self, row: dict[str, Any]) -> None:
-        if row["status"] != "done":
-            return
-        missing = [label for label in self._asked if row["measures"].get(label) is None]
-        self._asked = []
-        if missing:
-            echo(f"warning: the first run has no value of {', '.join(missing)}", err=True)
-
-
-class _Growing(_Told):
+class _Growing(Progress):
     """What the terminal shows while a sweep runs."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        super().__init__()
         self._bar = Bar(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -83,7 +57,6 @@ class _Growing(_Told):
         self._runs = self._over = self._failed = 0
 
     def begun(self, design: Design, points: list[dict[str, str]], runs: int) -> None:
-        super().begun(design, points, runs)
         self._points, self._runs = points, runs
         self._units = {one.label: one for one in design.shown()}
         self._bar.update(self._task, description=design.name, total=runs)
@@ -94,7 +67,6 @@ class _Growing(_Told):
         self._move()
 
     def ended(self, row: dict[str, Any]) -> None:
-        super().ended(row)
         self._under_way.pop(row.get("key", ""), None)
         self._over += 1
         self._failed += row["status"] != "done"

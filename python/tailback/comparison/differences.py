@@ -22,7 +22,7 @@ from tailback.scenario.flat import flat
 from tailback.simai.inputs import TOPOLOGY, WORKLOAD
 from tailback.simai.setup import SimaiSetup
 from tailback.summary import summarise
-from tailback.summary.figures import FIGURES, value_at
+from tailback.summary.figures import main_figures, value_at
 
 NOT_THERE = "(none)"
 
@@ -125,7 +125,8 @@ class Figure:
 def figures(sides: Sequence[Side]) -> list[Figure]:
     """The main figures that any side has."""
     every = []
-    for name, path, unit in FIGURES:
+    summaries = [summarise(result) for side in sides for result in side.runs.values()]
+    for name, path, unit in main_figures(summaries):
         values = [
             {
                 seed: value

@@ -43,8 +43,8 @@ def note_on_seeds(comparison: Compared) -> str | None:
     if all(len(first.runs.keys() & side.runs.keys()) > 1 for side in comparison.sides):
         return None
     return (
-        "A side has no two seeds in common with A: how much of this is chance is not known. Folders of "
-        "tailback run --seeds 1..4 tell."
+        "Whether a difference is chance is not known: that takes at least two seeds that both sides have. "
+        "Run both with --seeds 1..4, and compare those folders."
     )
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tailback import text
 from tailback.findings.finding import Finding
 
+MAX_LINES = 4
+"""Findings about collectives: of more, equal ones share a line, and the slowest come first."""
+_ALIKE = ("kind", "algorithm", "ranks", "size_bytes")
 WORTH_NAMING = 0.01
 """Part of a collective's time from which what took it is named."""
 _PARTS = {
@@ -23,7 +27,48 @@ _PARTS = {
 def collective_findings(summary: dict[str, Any]) -> list[Finding]:
     """Jobs that took steps, and each of their collectives."""
     found = [_iteration(job) for job in summary.get("training_jobs", []) if _says_more(job)]
-    return found + [_collective(one) for one in summary.get("collectives", [])]
+    if len(found) > MAX_LINES:
+        found = [_iterations(summary["training_jobs"])]
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for one in summary.get("collectives", []):
+        groups.setdefault(tuple(one[key] for key in _ALIKE), []).append(one)
+    slowest_first = sorted(groups.values(), key=lambda group: -max(one["mean_s"] for one in group))
+    found += [_group(group) for group in slowest_first[:MAX_LINES]]
+    if left := slowest_first[MAX_LINES:]:
+        names = text.plural(sum(map(len, left)), "collective")
+        words = f"of other sizes or kinds took less; summary.json lists them under collectives: {names}."
+        found.append(Finding("Other collectives", text.count(sum(map(len, left))), words))
+    return found
+
+
+def _iterations(jobs: list[dict[str, Any]]) -> Finding:
+    """One line for many jobs: the slowest."""
+    done = [job for job in jobs if job["iteration_s"] is not None]
+    if not done:
+        return Finding("Iteration", text.MISSING, f"No repetition of {len(jobs)} jobs was done.", "warning")
+    slowest = max(done, key=lambda job: job["iteration_s"])
+    fastest = min(done, key=lambda job: job["iteration_s"])
+    one = _iteration(slowest)
+    return replace(
+        one,
+        words=f"the slowest of {text.plural(len(jobs), 'job')}: {one.words} The fastest, {fastest['job']}, "
+        f"took {text.duration(fastest['iteration_s'])}.",
+    )
+
+
+def _group(group: list[dict[str, Any]]) -> Finding:
+    """A line for equal collectives: of several, the slowest, and how far the others are from it."""
+    slowest = max(group, key=lambda one: one["mean_s"])
+    said = _collective(slowest)
+    if len(group) == 1:
+        return said
+    times = sorted(one["mean_s"] for one in group)
+    return replace(
+        said,
+        what=f"{said.what}s",
+        words=f"the slowest of {len(group)} equal ones (fastest {text.duration(times[0])}, median "
+        f"{text.duration(times[len(times) // 2])}): {said.words}",
+    )
 
 
 def _says_more(job: dict[str, Any]) -> bool:
@@ -54,13 +99,19 @@ def _collective(one: dict[str, Any]) -> Finding:
     named = [
         f"{text.duration(time)} {words}" for time, words in parts if time >= WORTH_NAMING * one["mean_s"]
     ]
-    words = (
-        f"{one['kind']} of {text.size(one['size_bytes'])} between {text.plural(one['ranks'], 'rank')} of "
-        f"{one['job']}, {one['algorithm']}{spread}. Algorithm bandwidth {text.rate(one['algorithm_bps'])}, "
-        f"bus bandwidth {text.rate(one['bus_bps'])}. The network allows "
-        f"{text.duration(one['bound_s'])}: {one['bound_at']}. The last rank{_whose(one)} waited for: "
-        f"{', '.join(named)}."
-    )
+    if one["kind"] == "graph":
+        words = f"graph between {text.plural(one['ranks'], 'rank')} of {one['job']}{spread}."
+        if one["size_bytes"]:
+            words += f" Its messages have {text.size(one['size_bytes'])}."
+    else:
+        words = (
+            f"{one['kind']} of {text.size(one['size_bytes'])} between {text.plural(one['ranks'], 'rank')} of "
+            f"{one['job']}, {one['algorithm']}{spread}. Algorithm bandwidth "
+            f"{text.rate(one['algorithm_bps'])}, bus bandwidth {text.rate(one['bus_bps'])}."
+        )
+    if one["bound_s"]:
+        words += f" It cannot take less than {text.duration(one['bound_s'])}, for {one['bound_at']}."
+    words += f" The last rank{_whose(one)} waited for: {', '.join(named)}."
     worst = one["worst"]
     if worst is not None and worst["congestion_s"] >= WORTH_NAMING * one["mean_s"]:
         words += (
@@ -70,7 +121,8 @@ def _collective(one: dict[str, Any]) -> Finding:
         if worst["resent_packets"]:
             words += f", {text.plural(worst['resent_packets'], 'packet')} of whose queue pair went again"
         words += f"; {worst['waited_at']} held most on its way." if worst["waited_at"] else "."
-    return Finding("Collective", text.duration(one["mean_s"]), words)
+    what = "Graph" if one["kind"] == "graph" else "Collective"
+    return Finding(what, text.duration(one["mean_s"]), words)
 
 
 def _whose(one: dict[str, Any]) -> str:

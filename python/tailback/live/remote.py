@@ -98,9 +98,10 @@ def remote(given: str, live: dict[str, Any], memory: Callable[[int], tuple[int, 
     if host["mtu"] not in MTUS:
         raise _problem(f"found host.mtu of {host['mtu']} B, expected 256, 512, 1024, 2048 or 4096")
     writes = flows[0]["src"] == number
+    server = _address(given)
     try:
         with neighbours(host["interface"], host["mac"], host["ip"]) as known:
-            exchange = (Exchange.connect if writes else Exchange.listen)(*_address(given))
+            exchange = (Exchange.connect if writes else Exchange.listen)(*server)
             host["mtu"] = exchange.mtu(host["mtu"])
             own = []
             for at in range(len(flows)):

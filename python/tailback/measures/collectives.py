@@ -10,8 +10,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tailback.measures.collective_bound import bound
+import numpy as np
+
+from tailback.measures.collective_bound import Bound, bound
+from tailback.measures.jobs import bound_of_messages
 from tailback.measures.registry import NAN, measure
+from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 from tailback.scenario.network import Network
@@ -19,6 +23,8 @@ from tailback.scenario.network import Network
 
 class Collective(NamedTuple):
     """A step of a job over all of its repetitions that are done; times in seconds, bandwidths in bit/s.
+
+    A graph of one's own is of kind `graph`: its size is all its messages, and it has no bandwidths.
 
     `done` counts them; details, and with them all times, are of the first 10,000 collectives of a job.
     `mean_s`, `min_s` and `max_s` are from the first rank that takes part to the last that is done;
@@ -42,8 +48,8 @@ class Collective(NamedTuple):
     mean_s: float
     min_s: float
     max_s: float
-    algorithm_bps: float
-    bus_bps: float
+    algorithm_bps: float | None
+    bus_bps: float | None
     bound_s: float
     bound_at: str
     slowest: str
@@ -78,7 +84,7 @@ class TrainingJob(NamedTuple):
 
 
 def collectives(result: Recorded) -> list[Collective]:
-    """The collectives of all jobs that were done at least once, job by job and step by step."""
+    """The collectives and graphs of all jobs that were done at least once, job by job and step by step."""
     plans = {job["name"]: job for job in result.plan.get("jobs", [])}
     found = []
     for job in result.meta.get("jobs", []):
@@ -88,6 +94,8 @@ def collectives(result: Recorded) -> list[Collective]:
             parts = [part for part in job["parts"] if part["step"] == number]
             if parts and "collective" in step:
                 found.append(_collective(result, job, step["collective"], parts))
+            elif parts and "graph" in step:
+                found.append(_graph(result, job, plans[job["name"]], number, parts))
     return found
 
 
@@ -123,7 +131,8 @@ def collective_time(result: Recorded, item: str | None = None) -> float:
 @measure("bit/s")
 def bus_bandwidth(result: Recorded, item: str | None = None) -> float:
     """Bus bandwidth of a collective as nccl-tests define it; the least of all, without `item`."""
-    return min((one.bus_bps for one in collectives(result) if item in (None, one.item)), default=NAN)
+    found = (one.bus_bps for one in collectives(result) if item in (None, one.item))
+    return min((bps for bps in found if bps is not None), default=NAN)
 
 
 @measure("s")
@@ -156,9 +165,51 @@ def bus_factor(kind: str, ranks: int) -> float:
 def _collective(
     result: Recorded, job: dict[str, Any], plan: dict[str, Any], parts: list[dict[str, Any]]
 ) -> Collective:
+    mean_s, ranks = _mean_s(parts), len(job["hosts"])
+    algorithm_bps = plan["bytes"] * 8 / mean_s if mean_s else NAN
+    return _step(
+        result,
+        job,
+        parts,
+        (plan["kind"], plan["algorithm"], plan["bytes"]),
+        (algorithm_bps, algorithm_bps * bus_factor(plan["kind"], ranks)),
+        bound(result, job, plan),
+    )
+
+
+def _graph(
+    result: Recorded, job: dict[str, Any], plan: dict[str, Any], number: int, parts: list[dict[str, Any]]
+) -> Collective:
+    """A graph of one's own. Which messages are its own is known where the job has no other step with any."""
+    alone = sum("compute" not in step for step in plan["steps"]) == 1
+    rounds = max(job["parts_ended"][number], 1)
+    least = Bound(_computed(plan["steps"][number]) / PS_PER_S, "what its busiest rank computes")
+    payload_bytes = 0
+    if alone:
+        columns = ("src", "dst", "message_bytes", "messages_completed")
+        own = pc.equal(result.flows.column("item"), job["item"])
+        rows = pc.filter(result.flows.select(columns), own).to_pydict()
+        sizes = np.array(rows["message_bytes"]) * np.array(rows["messages_completed"]) // rounds
+        payload_bytes = int(sizes.sum())
+        least = max(Bound(*bound_of_messages(result, rows["src"], rows["dst"], sizes)), least)
+    return _step(result, job, parts, ("graph", "own", payload_bytes), (None, None), least)
+
+
+def _mean_s(parts: list[dict[str, Any]]) -> float:
+    return float(sum(part["end_ps"] - part["begin_ps"] for part in parts) / len(parts) / PS_PER_S)
+
+
+def _step(
+    result: Recorded,
+    job: dict[str, Any],
+    parts: list[dict[str, Any]],
+    what: tuple[str, str, int],
+    bandwidths: tuple[float | None, float | None],
+    least: Bound,
+) -> Collective:
+    """A step, of `what` kind, algorithm and size."""
     times = [(part["end_ps"] - part["begin_ps"]) / PS_PER_S for part in parts]
-    mean, ranks = sum(times) / len(times), len(job["hosts"])
-    algorithm_bps = plan["bytes"] * 8 / mean if mean else NAN
+    kind, algorithm, size_bytes = what
     last = [part["slowest"] for part in parts]
     slowest = min(set(last), key=lambda rank: (-last.count(rank), rank))
 
@@ -170,17 +221,16 @@ def _collective(
     return Collective(
         job["name"],
         job["item"],
-        plan["kind"],
-        plan["algorithm"],
-        ranks,
-        plan["bytes"],
+        kind,
+        algorithm,
+        len(job["hosts"]),
+        size_bytes,
         job["parts_ended"][parts[0]["step"]],
-        mean,
+        _mean_s(parts),
         min(times),
         max(times),
-        algorithm_bps,
-        algorithm_bps * bus_factor(plan["kind"], ranks),
-        *bound(result, job, plan),
+        *bandwidths,
+        *least,
         job["hosts"][slowest],
         sum(part["slowest"] == slowest and part["first_end_ps"] < part["end_ps"] for part in parts)
         / len(parts),

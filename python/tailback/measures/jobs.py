@@ -9,7 +9,8 @@ holds, its own part included, and bus over algorithm bandwidth is (n - 1)/n.
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -105,7 +106,7 @@ def _job(result: Recorded, item: str, rows: pa.Table) -> Job:
     if not left:
         begin, end = pc.min(rows.column("start_ps")).as_py(), pc.max(rows.column("end_ps")).as_py()
         time = (end - begin) / PS_PER_S
-    bound, where = _bound(result, ends[0], ends[1], sizes)
+    bound, where = bound_of_messages(result, rows.column("src"), rows.column("dst"), sizes)
     return Job(
         item,
         rows.num_rows,
@@ -121,10 +122,12 @@ def _job(result: Recorded, item: str, rows: pa.Table) -> Job:
     )
 
 
-def _bound(
-    result: Recorded, src: npt.NDArray[Any], dst: npt.NDArray[Any], sizes: npt.NDArray[np.int64]
+def bound_of_messages(
+    result: Recorded, sources: Sequence[str], targets: Sequence[str], sizes: npt.NDArray[np.int64]
 ) -> tuple[float, str]:
-    """The least time in seconds, and the links that it takes."""
+    """The least time of messages between hosts in seconds, and the links that it takes."""
+    number = result.setup.network.host_number
+    src, dst = (np.array([number[name] for name in hosts], dtype=np.int64) for hosts in (sources, targets))
     share = ideal_payload_share(result)
     payload_share = share if share > 0 else 1.0
     found: list[tuple[float, str, int]] = []

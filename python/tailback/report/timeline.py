@@ -33,11 +33,15 @@ COLORS = {BLUE: "blue", ORANGE: "orange", GREEN: "green", VERMILLION: "red", PIN
 
 
 def timeline(result: Recorded) -> list[Plot]:
-    """A plot for each of the first jobs; none where no rank has steps."""
+    """A plot for each of the jobs that lasted longest; none where no rank has steps."""
     by_job: dict[str, list[Span]] = {}
     for span in spans(result):
         by_job.setdefault(span.job, []).append(span)
-    shown = list(by_job.items())[:MOST_JOBS]
+    lasted = {
+        job: max(one.end_s for one in of) - min(one.begin_s for one in of) for job, of in by_job.items()
+    }
+    slowest = sorted(by_job, key=lambda job: -lasted[job])[:MOST_JOBS]
+    shown = [(job, of) for job, of in by_job.items() if job in slowest]
     figures = [_figure(result, number, job, of) for number, (job, of) in enumerate(shown)]
     if not figures:
         return []
@@ -47,7 +51,7 @@ def timeline(result: Recorded) -> list[Plot]:
         "Perfetto."
     )
     if len(by_job) > len(shown):
-        words += f" Of {len(by_job)} jobs the first {len(shown)}."
+        words += f" Shown are the {len(shown)} jobs of {len(by_job)} that lasted longest."
     return [Plot("ranks", "Ranks over time", words, figures)]
 
 

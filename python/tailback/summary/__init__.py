@@ -86,6 +86,7 @@ SECTIONS: dict[str, Callable[[Recorded], Any]] = {
     "jobs": lambda result: [{**job._asdict(), "of_bound": job.of_bound} for job in jobs(result)],
     "training_jobs": lambda result: [job._asdict() for job in training_jobs(result)],
     "collectives": lambda result: [one._asdict() for one in collectives(result)],
+    "collective_times": lambda result: _collective_times(result),
     "critical_paths": lambda result: [one._asdict() for one in critical_paths(result)],
     "link_events": lambda result: result.setup.link_events,
     "flows": lambda result: {
@@ -100,7 +101,7 @@ SECTIONS: dict[str, Callable[[Recorded], Any]] = {
 }
 """What each section is, in the order of summary.json."""
 SKIP_ERRORS = ("goodput_error", "queue_error", "signal_error", "qp_error")
-OF_RANKS = ("training_jobs", "collectives")
+OF_RANKS = ("training_jobs", "collectives", "collective_times")
 """Sections of runs with ranks whose messages wait for each other, and of no others."""
 
 
@@ -142,6 +143,20 @@ def _ended(result: Recorded) -> str:
     if not result.complete:
         return "stopped"
     return "done" if int(result.meta["end_ps"]) < result.setup.duration_ps else "duration"
+
+
+def _collective_times(result: Recorded) -> dict[str, Any]:
+    """Mean time of each collective, by its item and, where an item has several, its kind."""
+    every = collectives(result)
+    items = [one.item for one in every]
+    times: dict[str, Any] = {}
+    for one in every:
+        name = one.item if items.count(one.item) == 1 else f"{one.item} {one.kind}"
+        number = 2
+        while name in times:
+            name, number = f"{one.item} {one.kind} {number}", number + 1
+        times[name] = one.mean_s
+    return {"slowest_s": max(times.values(), default=None), "mean_s": times}
 
 
 def _goodput(result: Recorded, since: measures.Since) -> dict[str, Any]:

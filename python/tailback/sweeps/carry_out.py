@@ -15,16 +15,20 @@ from typing import Any
 from tailback import signals
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.files.storage import Storage
-from tailback.running import claimed
+from tailback.running import claimed, run_checked
 from tailback.scenario import Problem, ScenarioError, load
+from tailback.summary.figures import never
 from tailback.sweeps.design import Design, canonical, read_design
-from tailback.sweeps.journal import Journal, Row
+from tailback.sweeps.journal import NAME, Journal, Row
 from tailback.sweeps.points import Point, in_words
 from tailback.sweeps.results import SweepResult
 from tailback.sweeps.runs import Runs
+from tailback.sweeps.shown import DEFAULT, Shown
 from tailback.sweeps.task import Task, digest_of
 
 DESIGN = "sweep.json"
+_MOMENT = "1us"
+"""Length of the run that shows which figures there are."""
 _MOST_TOLD = 10
 """Points of which it is said why they are impossible, when all are."""
 
@@ -134,6 +138,7 @@ def sweep(
             from tailback.executors.ray import RayTasks
 
             executor = stack.enter_context(RayTasks(on))
+        _refuse_what_no_run_has(asked, planned)
         storage = None if asked.store is None else Storage(asked.store)
         if storage is not None:
             storage.try_out()
@@ -141,7 +146,12 @@ def sweep(
         if out is not None:
             folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
             replace_file(folder / DESIGN, (canonical(asked) + "\n").encode())
-        rows, interrupted = _run_all(asked, planned, folder, jobs, executor, progress or Progress())
+        try:
+            rows, interrupted = _run_all(asked, planned, folder, jobs, executor, progress or Progress())
+        except ScenarioError:
+            if folder is not None and not resume:
+                _leave_nothing(folder)
+            raise
         result = SweepResult(asked, planned.points, planned.seeds, rows, interrupted)
         if folder is not None:
             with signals.noted():
@@ -152,6 +162,52 @@ def sweep(
                 storage.put(DESIGN, (canonical(asked) + "\n").encode())
                 storage.put_folder("", Path(name))
     return result
+
+
+def _paths(design: Design) -> list[tuple[int, Shown]]:
+    """The figures of summary.json that are asked for by their paths, and their places in `measures`."""
+    return [(index, one) for index, one in enumerate(design.shown()) if one.path and one not in DEFAULT]
+
+
+def _refuse_what_no_run_has(design: Design, planned: _Plan) -> None:
+    """Before the first run: figures of summary.json that are asked for and that no run can have.
+
+    A run of a moment shows what there is.
+
+    Raises:
+        ScenarioError: names them.
+    """
+    paths = [(index, one.path) for index, one in _paths(design)]
+    if not paths:
+        return
+    first = next(number for number in range(len(planned.points)) if planned.digest(number) is not None)
+    sets = [*_sets(design, planned.points[first]), f"run.duration={_MOMENT}"]
+    try:
+        summary = run_checked(load(design.scenario, sets=sets, seed=planned.seeds[0])).summary
+    except ScenarioError:
+        return  # something needs more time than that; the first run shows what there is
+    problems = [
+        Problem("", ("measures", index), f"found {'.'.join(path)}, which no run has: {why}")
+        for index, path in paths
+        if (why := never(summary, path)) is not None
+    ]
+    if problems:
+        raise ScenarioError(problems)
+
+
+def _refuse_what_the_first_has_not(design: Design, row: Row) -> None:
+    """After the first run that is done: figures of summary.json that are asked for and that it has not.
+
+    Raises:
+        ScenarioError: names them.
+    """
+    missing = [
+        Problem("", ("measures", index), f"found {one.name}, which the first run has not; no other was run")
+        for index, one in _paths(design)
+        if row["measures"].get(one.label) is None
+    ]
+    if missing:
+        raise ScenarioError(missing)
 
 
 def _begun_in(out: Path) -> Design:
@@ -202,8 +258,12 @@ def _run_all(
 
         progress.begun(design, planned.points, len(planned.points) * len(planned.seeds))
         try:
+            first = True
             for place, row in runs.carry_out(waiting()):
                 ended(place, row)
+                if first and design.measures and row["status"] == "done":
+                    first = False
+                    _refuse_what_the_first_has_not(design, row)
         except KeyboardInterrupt:
             interrupted = True
     return _in_order(rows), interrupted
@@ -239,6 +299,13 @@ def _tasks(
                 (number, seed),
                 None if digest is None else Task(design.scenario, sets, seed, digest, shown, place),
             )
+
+
+def _leave_nothing(folder: Path) -> None:
+    """Takes away what a sweep has written that is refused after its first run."""
+    for name in (DESIGN, NAME):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "folders", ignore_errors=True)
 
 
 def _sweep_up(folder: Path) -> None:

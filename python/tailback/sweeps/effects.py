@@ -103,11 +103,12 @@ class Effect(NamedTuple):
         real = [pair for pair in known if not pair.is_noise]
         largest = max(real or known, key=lambda pair: abs(pair.difference.mean))
         words = f"{largest.first} to {largest.second} {_difference(self.shown, largest.difference)}"
+        why = noise.why_noise(largest.difference, largest.adjusted_p)
         if len(known) == 1:
-            return f"{head}. {words}."
+            return f"{head}. {words}.{why}"
         count = text.plural(len(known), "comparison")
         if not real:
-            line = f"{head}. None of {count} is more than chance; the largest, {words}."
+            line = f"{head}. None of {count} is more than chance; the largest, {words}.{why}"
             return f"{line} {self._alone_in_words()}" if self.alone else line
         return f"{head}. More than noise: {len(real)} of {count}; the largest, {words}."
 

@@ -35,6 +35,11 @@ class Shown(NamedTuple):
         return math.nan if value is None else value
 
     @property
+    def path(self) -> list[str]:
+        """Where it is in the summary; empty: it is a measure."""
+        return [] if self.name in MEASURES else self.name.split(".")
+
+    @property
     def asked(self) -> str | dict[str, Any]:
         """What `shown_of` gives this one for."""
         return {"measure": self.name, **dict(self.params)} if self.name in MEASURES else self.label

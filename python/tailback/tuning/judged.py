@@ -59,7 +59,7 @@ class Gain(NamedTuple):
         seeds = text.plural(self.difference.seeds, "seed")
         return (
             f"{self.shown.label}, {self.workload}: {self.verdict}. {before} to {after}, {mean} % "
-            f"(95 % interval {low} to {high} %, {seeds})."
+            f"(95 % interval {low} to {high} %, {seeds}).{noise.why_noise(self.difference, self.adjusted_p)}"
         )
 
 
