@@ -47,3 +47,39 @@ def test_the_tutorials_show_what_comes_out(command: str, parts: list[str], tmp_p
     words = " ".join((done.stdout + done.stderr).split())
     for part in parts:
         assert " ".join(part.split()) in words, done.stdout + done.stderr
+
+
+PAGES = {
+    "fitting": "tailback fit cable.yaml",
+    "sweeps": "tailback sweep kmax.yaml --out runs/kmax",
+    "tuning": "tailback tune bursts.yaml --out runs/bursts",
+}
+"""Pages with files and a command, and the figures that it prints with them."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_figures_of_a_page_are_what_its_command_prints(page: str, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    scenario = re.search(r"```yaml\n(# Four.*?)```", TUTORIAL, re.DOTALL)
+    assert scenario is not None
+    (tmp_path / "four-to-one.yaml").write_text(scenario[1], encoding="utf-8")
+    for name, content in re.findall(r"```yaml\n(?:# ([\w.-]+\.yaml)\n)(.*?)```", text, re.DOTALL):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "tailback.cli", *shlex.split(PAGES[page])[1:]],
+        cwd=tmp_path,
+        env={"COLUMNS": "200", "LANG": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    words = " ".join(done.stdout.split())
+    shown = re.search(
+        r"```text\n((?:\$ .*\n)?(?:1 of 3|switch\.ecn\.k_max  |Trial 24).*?)```", text, re.DOTALL
+    )
+    assert shown is not None
+    lines = [line for line in shown[1].splitlines() if line.strip() and not line.startswith("$ ")]
+    assert len(lines) > 3
+    for line in re.split(r"(?<=[.:%)])\s*\n", "\n".join(lines)):
+        assert " ".join(line.split()) in words, line
