@@ -48,7 +48,7 @@ def test_a_page_cites_counters_with_units_and_says_what_to_do(contended: Result)
     ):
         assert needed in words
     assert "Try less traffic of cores" in words
-    assert "What comes next: " in words
+    assert "The next limit is " in words
     assert max(len(line) for line in words.splitlines() if not line.startswith("  ")) <= 100
 
 

@@ -22,7 +22,7 @@ INCAST: dict[str, Any] = {
 
 def told(**more: Any) -> str:
     found = findings(tailback.run({**INCAST, **more}))
-    return " ".join(finding.words for finding in found if finding.what == "Of another rate")
+    return " ".join(finding.words for finding in found if finding.what == "Link rate mismatch")
 
 
 @pytest.mark.parametrize("name", FABRICS)

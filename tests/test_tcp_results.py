@@ -107,9 +107,9 @@ def test_cpu(alone: Result, roce: Result) -> None:
 def test_findings_of_tcp_alone(alone: Result) -> None:
     found = words(alone)
     assert "TCP's share" not in found
-    assert "of 16 TCP connections (CUBIC) were sent again" in found["TCP sent again"]
-    assert "32 fast recoveries and 4 timeouts" in found["TCP sent again"]
-    assert "a silence of 200 ms or more; 4 of the connections had at least one" in found["TCP sent again"]
+    assert "of 16 TCP connections (CUBIC) were retransmitted" in found["TCP retransmitted"]
+    assert "32 fast recoveries and 4 timeouts" in found["TCP retransmitted"]
+    assert "a silence of 200 ms or more; 4 of the connections had at least one" in found["TCP retransmitted"]
     assert re.match(r"(49|50|51)\S* % of all 4 cores of h4, the busiest host", found["CPU busy"])
     assert "1 packet found no room in a receive ring" in found["CPU busy"]
     assert "RDMA" not in found["CPU busy"]
@@ -127,15 +127,15 @@ def test_findings_of_both(mixed: Result) -> None:
 
 
 def test_findings_without_tcp_are_silent_about_it(roce: Result) -> None:
-    assert not {"TCP's share", "TCP sent again", "CPU busy"} & set(words(roce))
+    assert not {"TCP's share", "TCP retransmitted", "CPU busy"} & set(words(roce))
 
 
 def test_a_run_without_a_timeout_is_no_warning() -> None:
     calm = {finding.what: finding for finding in findings(tcp_run(timeouts=0))}
-    assert calm["TCP sent again"].tone == "plain"
-    assert "silence" not in calm["TCP sent again"].words
+    assert calm["TCP retransmitted"].tone == "plain"
+    assert "silence" not in calm["TCP retransmitted"].words
     assert calm["CPU busy"].tone == "plain"
-    assert {f.what: f.tone for f in findings(tcp_run())}["TCP sent again"] == "warning"
+    assert {f.what: f.tone for f in findings(tcp_run())}["TCP retransmitted"] == "warning"
 
 
 def headings(result: Result) -> list[str]:

@@ -57,7 +57,7 @@ def _held_up(job: dict[str, Any], pid: int) -> list[Event]:
                 "bytes": late["bytes"],
                 "in an empty network, us": late["ideal_ps"] / 1e6,
                 "behind others of its sender, us": late["behind_ps"] / 1e6,
-                "packets sent again": late["resent"],
+                "packets retransmitted": late["resent"],
             }
             found.append(_slice(f"{src} to {dst}", pid, tid, begin, end, args))
     if found:

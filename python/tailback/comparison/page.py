@@ -91,7 +91,7 @@ def _plots(sides: list[Side]) -> list[Plot]:
             sides,
             "throughput",
             "Total throughput",
-            "Payload a second that all receivers took in order.",
+            "Payload per second that all receivers took in order.",
             "Total goodput (Gbit/s)",
             "Gbit/s",
             lambda result: result.bins.total("goodput_rx_bps") / 1e9,

@@ -123,7 +123,7 @@ KINDS = {
     ),
     "tier": Kind(
         "{where}",
-        "One of them alone is worth little: several hold traffic side by side.",
+        "Many of them are full at once, so a single faster one helps little.",
         "faster or more links there, or less traffic that crosses them (placement of jobs)",
     ),
     "throttle": Kind(

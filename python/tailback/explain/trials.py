@@ -374,7 +374,7 @@ def _candidate(
     if choice.kind in ("timer", "reordering"):
         figures = [
             Figure("local_ack_timeout_err", count(verdict.seen.timeouts), ""),
-            Figure("packets sent again", share(verdict.seen.sent_again), "0"),
+            Figure("packets retransmitted", share(verdict.seen.sent_again), "0"),
         ]
     stage = stages[0] if stages else Stage(choice.kind, where, 0.0, False, figures)
     members = [Candidate(one) for one in stages]

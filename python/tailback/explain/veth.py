@@ -124,7 +124,7 @@ def _of_threads(result: Recorded) -> dict[tuple[str, str], float]:
 def _figures(result: Recorded, found: dict[str, Any]) -> list[Figure]:
     bins = result.bins
     figures = [
-        Figure("packets delivered", f"{text.count(round(found['delivered_per_s']))} a second", ""),
+        Figure("packets delivered", f"{text.count(round(found['delivered_per_s']))} per second", ""),
         Figure("ring, mean", f"{text.significant(found['ring_packets'])} of {found['ring']} packets", ""),
         Figure(f"{found['qdisc']}, mean", f"{text.significant(found['qdisc_packets'])} packets", ""),
     ]
@@ -170,7 +170,7 @@ def page(result: Recorded) -> Page:
             "Try a second thread (another udp-flood), or one that spends less on a call (traffic: send).",
             "Sure: it never waits, and nothing after it is full."
             if said.candidates[0].gain >= 3 * WORTH_IT
-            else "Fairly sure: it is worth little, as the consumer's core is nearly full.",
+            else "Fairly sure: the gain is small, as the consumer's core is nearly full.",
             "No other stage holds traffic.",
         )
     dark = found["ring_packets"] > found["ring"] / 2

@@ -116,12 +116,12 @@ def page(verdict: Verdict) -> Page:
     reasons = [kind.why, *faults.sentences(seen), *tiers.why(verdict.groups, first)]
     if share < 0.95 and first.parts:
         reasons.append(
-            f"It holds {text.share(share)} of the traffic; the rest is held elsewhere, or not at all."
+            f"It limits {text.share(share)} of the traffic; the rest is limited elsewhere, or not at all."
         )
     begin, end = (text.duration(at) for at in seen.span)
-    gives = "gave" if verdict.tried else "would give about"
+    was = "was" if verdict.tried else "would be about"
     reasons.append(
-        f"{_doubled(first)} {gives} {_percent(first.gain)} more throughput than the "
+        f"{_changed(first)} throughput {was} {_percent(first.gain)} higher than the "
         f"{text.rate(seen.goodput)} measured from {begin} to {end}."
     )
     return Page(
@@ -153,11 +153,24 @@ _TWICE = {"window": "deep", "ring": "long", "credits": "many", "reads": "many"}
 """What is doubled of a stage that has no speed."""
 
 
-def _doubled(one: Candidate) -> str:
-    """What was doubled, or taken away, as the subject of a sentence."""
-    if one.stage.kind in _ENDS:
-        return _ENDS[one.stage.kind]
-    return "All of them, twice as fast," if one.group else "Twice as much of it"
+_CHANGES = {
+    "loss": "Without the losses,",
+    "headroom": "Without the losses,",
+    "buffer": "With unlimited buffers,",
+    "timer": "With longer timers,",
+    "reordering": "With a transport that tolerates reordering,",
+    FAILED: "Without the failure,",
+    "window": "With twice the window,",
+    "ring": "With a ring twice as long,",
+    "credits": "With twice the credits,",
+    "reads": "With twice as many reads outstanding,",
+}
+
+
+def _changed(one: Candidate) -> str:
+    """What a trial changes, as the beginning of a sentence."""
+    faster = "With all of them twice as fast," if one.group else "With twice its speed,"
+    return _CHANGES.get(one.stage.kind, faster)
 
 
 def _tried(verdict: Verdict) -> list[Figure]:
@@ -185,7 +198,7 @@ def _sure_of_trials(verdict: Verdict) -> str:
         sure = "nothing that was tried, each twice as fast in a run of its own, is worth 5 %"
     else:
         if first.gain < 2 * WORTH_IT:
-            doubts.append("it is worth little")
+            doubts.append("the gain is small")
         sure = "it was tried in a run of its own"
         if len(verdict.candidates) > 1 and verdict.candidates[1].gain > EQUAL * first.gain:
             sure += f", and so was {_named(verdict, verdict.candidates[1])}, which gave as much"
@@ -303,7 +316,7 @@ def _sure(verdict: Verdict) -> str:
         if first.together > MORE * first.gain:
             doubts.append(f"doubling all of its kind would give {_percent(first.together)}")
         if first.gain < 3 * WORTH_IT:
-            doubts.append("it is worth little")
+            doubts.append("the gain is small")
     elif (
         verdict.none not in (NOTHING, INSIDE)
         and verdict.candidates
@@ -342,15 +355,15 @@ def _second(verdict: Verdict) -> str:
             return f"Next best: {_named(verdict, second)}, {_signed(second.gain)}."
         name = _called(verdict, second, kind_of(verdict, second).name)
         return (
-            f"What else it could be: {name}, busy {text.share(second.stage.use)} of the time; twice as much "
-            f"of it would give about {_percent(second.gain)}."
+            f"The second candidate is {name}, busy {text.share(second.stage.use)} of the time; twice its "
+            f"speed would give about {_percent(second.gain)}."
         )
     after = verdict.candidates[0].next if verdict.candidates else None
     if after is None:
         return f"No {'' if verdict.none else 'other '}stage holds traffic."
     one = Candidate(after)
     name = _called(verdict, one, kind_of(verdict, one).name)
-    return f"What comes next: {name}, of which this traffic needs {text.share(after.need)}."
+    return f"The next limit is {name}, which this traffic would use to {text.share(after.need)}."
 
 
 def as_text(page: Page, width: int = WIDTH) -> str:

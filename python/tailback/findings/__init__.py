@@ -212,11 +212,14 @@ def _throughput(summary: dict[str, Any]) -> Finding:
     if goodput["total_bps"] is None or goodput["of_line_rate"] is None:
         return Finding("Throughput", text.MISSING, "No flow ran.", "warning")
     words = (
-        f"of payload in total, {text.share(goodput['of_line_rate'])} of the line rate and "
-        f"{text.share(goodput['of_ideal'])} of what packet headers leave of it "
-        f"({text.share(goodput['ideal_payload_share'])}), {since(summary)}"
+        f"of payload in total: {text.share(goodput['of_line_rate'])} of the line rate, "
+        f"{text.share(goodput['of_ideal'])} of the maximum after headers "
+        f"({text.share(goodput['ideal_payload_share'])})"
     )
-    words += ", when the total had become steady." if summary["convergence_s"] else "."
+    if summary["convergence_s"]:
+        words += f"; steady from {text.duration(summary['convergence_s'])}."
+    else:
+        words += f", {since(summary)}."
     return Finding("Throughput", text.rate(goodput["total_bps"]), words)
 
 
@@ -254,7 +257,9 @@ def _drops(summary: dict[str, Any]) -> Finding:
         words = "No packet was dropped."
         told = _told(losses)
         if told:
-            again = f"{text.share(losses['retransmitted_share'] or 0.0)} of all data packets were sent again"
+            again = (
+                f"{text.share(losses['retransmitted_share'] or 0.0)} of all data packets were retransmitted"
+            )
             words += f" Senders got {told} all the same; {again}."
         return Finding("Drops", "none", words, "warning" if losses["ack_timeouts"] else "plain")
     if not losses["by_queue"]:  # of real devices only counts are known

@@ -16,7 +16,7 @@ WORTH_NAMING = 0.01
 _PARTS = {
     "network_s": "messages in an empty network",
     "behind_s": "messages behind others of the same sender",
-    "congestion_s": "congestion: queues, pauses and packets sent again",
+    "congestion_s": "congestion: queues, pauses and retransmitted packets",
     "inside_s": "messages inside servers",
     "reduce_s": "reducing",
     "compute_s": "computing",
@@ -119,7 +119,9 @@ def _collective(one: dict[str, Any]) -> Finding:
             f"from {worst['src']} to {worst['dst']} at {text.duration(worst['start_s'])}"
         )
         if worst["resent_packets"]:
-            words += f", {text.plural(worst['resent_packets'], 'packet')} of whose queue pair went again"
+            words += (
+                f", {text.plural(worst['resent_packets'], 'packet')} of its queue pair were retransmitted"
+            )
         words += f"; {worst['waited_at']} held most on its way." if worst["waited_at"] else "."
     what = "Graph" if one["kind"] == "graph" else "Collective"
     return Finding(what, text.duration(one["mean_s"]), words)

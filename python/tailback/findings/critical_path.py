@@ -32,7 +32,7 @@ def parts(path: dict[str, Any]) -> Iterator[tuple[str, float]]:
     for time_s, words in sorted(((path[name], words) for name, words in PARTS.items()), reverse=True):
         if time_s >= WORTH_NAMING * path["end_s"]:
             again = words == PARTS["queued_s"] and path["resent_packets"]
-            yield words + (f", {text.plural(again, 'packet')} sent again" if again else ""), time_s
+            yield words + (f", {text.plural(again, 'packet')} retransmitted" if again else ""), time_s
 
 
 def worst(path: dict[str, Any]) -> str:
@@ -45,7 +45,7 @@ def worst(path: dict[str, Any]) -> str:
         f"{found['src']} to {found['dst']} at {text.duration(found['start_s'])}"
     )
     if found["resent_packets"]:
-        said += f", {text.plural(found['resent_packets'], 'packet')} of it again"
+        said += f", {text.plural(found['resent_packets'], 'packet')} of it retransmitted"
     return said + (f"; {found['waited_at']} held most on its way." if found["waited_at"] else ".")
 
 

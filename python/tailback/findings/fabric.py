@@ -49,7 +49,7 @@ def of_another_rate(result: Recorded) -> list[Finding]:
     fits = [name for name, fabric in FABRICS.items() if fabric.gbps * 10**9 == fastest]
     advice = f" preset: {fits[0]} has values for these links." if fits else ""
     told = "; ".join(words)
-    return [Finding("Of another rate", text.count(len(words)), f"{told}.{advice}", "warning")]
+    return [Finding("Link rate mismatch", text.count(len(words)), f"{told}.{advice}", "warning")]
 
 
 def _is_other(rate: int, gbps: int) -> bool:

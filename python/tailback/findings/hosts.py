@@ -27,7 +27,7 @@ def shares(summary: dict[str, Any]) -> list[Finding]:
 
 
 def tcp(summary: dict[str, Any]) -> list[Finding]:
-    """What TCP sent again, and why."""
+    """What TCP retransmitted, and why."""
     found = summary["tcp"]
     if found is None:
         return []
@@ -36,10 +36,10 @@ def tcp(summary: dict[str, Any]) -> list[Finding]:
     if not found["segments"]:
         return [Finding("TCP", text.MISSING, f"{of} sent nothing.", "warning")]
     if not found["retransmitted_segments"]:
-        words = f"of {text.count(found['segments'])} segments of {of} were sent again."
-        return [Finding("TCP sent again", "none", words + _echoes(found))]
+        words = f"of {text.count(found['segments'])} segments of {of} were retransmitted."
+        return [Finding("TCP retransmitted", "none", words + _echoes(found))]
     words = (
-        f"of the segments of {of} were sent again: {text.count(found['retransmitted_segments'])}, after "
+        f"of the segments of {of} were retransmitted: {text.count(found['retransmitted_segments'])}, after "
         f"{text.plural(found['fast_recoveries'], 'fast recovery')} and "
         f"{text.plural(found['timeouts'], 'timeout')}."
     )
@@ -49,7 +49,9 @@ def tcp(summary: dict[str, Any]) -> list[Finding]:
             f"{text.count(found['connections_with_timeouts'])} of the connections had at least one."
         )
     tone = "warning" if found["timeouts"] else "plain"
-    return [Finding("TCP sent again", text.share(found["retransmitted_share"]), words + _echoes(found), tone)]
+    return [
+        Finding("TCP retransmitted", text.share(found["retransmitted_share"]), words + _echoes(found), tone)
+    ]
 
 
 def _echoes(found: dict[str, Any]) -> str:

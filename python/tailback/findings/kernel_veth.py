@@ -31,7 +31,7 @@ def _case(case: dict[str, Any]) -> Finding:
     words = (
         f"of the median round trip: {text.duration(model['ping_median_s'])}, of the kernel "
         f"{text.duration(kernel['ping_median_s'])}; idle it was {text.duration(case['idle_ping_s'])}. "
-        f"Packets a second: {text.count(round(model['delivered_per_s']))} and "
+        f"Packets per second: {text.count(round(model['delivered_per_s']))} and "
         f"{text.count(round(kernel['delivered_per_s']))}. Ring at the end of a poll: "
         f"{text.significant(model['ring_packets'])} and {text.significant(kernel['ring_packets'])}. "
         f"{_lost(model, kernel)}A packet costs {text.duration(case['fitted_packet_s'])}, fitted while idle."

@@ -54,6 +54,7 @@ def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[st
             "duration": span_ps(inputs)[1] - first * PS,
             "skip": "never",
             "skip_error": 0.01,
+            "ecmp_by_seed": False,
         },
         "hosts": [{"name": name[host], "nic": kinds.index(rates[host])} for host in hosts],
         "nics": [_nic(inputs, code_points) for _ in kinds],

@@ -15,7 +15,7 @@ LEAST_COUNTED = 20
 
 @measure("MiB/s")
 def perftest_bandwidth(result: Recorded) -> float:
-    """Payload a second of all queue pairs together, as `ib_write_bw -D` reports it.
+    """Payload per second of all queue pairs together, as `ib_write_bw -D` reports it.
 
     Without a margin at each end of the run, a quarter of its whole seconds: N - 2 * floor(N / 4) s are left.
     """

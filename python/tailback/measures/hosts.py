@@ -51,13 +51,13 @@ def tcp_timeouts(result: Recorded) -> float:
 
 @measure("count")
 def tcp_retransmitted_segments(result: Recorded) -> float:
-    """Segments that TCP sent again (nstat: TcpRetransSegs)."""
+    """Segments that TCP retransmitted (nstat: TcpRetransSegs)."""
     return float(counted(result, "retransmitted_segments"))
 
 
 @measure("share")
 def tcp_retransmitted_share(result: Recorded) -> float:
-    """Segments that TCP sent again as a share of all that it sent."""
+    """Segments that TCP retransmitted as a share of all that it sent."""
     sent = counted(result, "packets_sent")
     return counted(result, "retransmitted_segments") / sent if sent else NAN
 

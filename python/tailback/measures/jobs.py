@@ -106,7 +106,9 @@ def _job(result: Recorded, item: str, rows: pa.Table) -> Job:
     if not left:
         begin, end = pc.min(rows.column("start_ps")).as_py(), pc.max(rows.column("end_ps")).as_py()
         time = (end - begin) / PS_PER_S
-    bound, where = bound_of_messages(result, rows.column("src"), rows.column("dst"), sizes)
+    bound, where = bound_of_messages(
+        result, rows.column("src").to_pylist(), rows.column("dst").to_pylist(), sizes
+    )
     return Job(
         item,
         rows.num_rows,

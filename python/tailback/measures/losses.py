@@ -109,7 +109,7 @@ def delay_probes(result: Recorded, since: Since = "start") -> float:
 
 @measure("share")
 def retransmitted_share(result: Recorded) -> float:
-    """Data packets sent again as a share of all data packets sent, over the whole run."""
+    """Data packets retransmitted, as a share of all data packets sent, over the whole run."""
     sent = pc.sum(result.flows.column("packets_sent")).as_py()
     return float(pc.sum(result.flows.column("packets_retransmitted")).as_py() / sent) if sent else NAN
 

@@ -28,7 +28,7 @@ def capacity(result: Recorded) -> float:
 def total_goodput(
     result: Recorded, since: Since = "convergence", item: str | None = None, protocol: str | None = None
 ) -> float:
-    """Payload a second that all receivers took together, in order."""
+    """Payload per second that all receivers took together, in order."""
     begin, end = span(result, since)
     values = goodput(result, item, protocol)
     return result.bins.mean(values, begin, end) if begin == begin and values is not None else NAN

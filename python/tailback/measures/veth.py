@@ -61,7 +61,7 @@ def rtt_in_rings(result: Recorded) -> float:
 
 @measure("count")
 def delivered_per_second(result: Recorded) -> float:
-    """Packets a second that came to the consumer's stack."""
+    """Packets per second that came to the consumer's stack."""
     end = _forward(result)
     return NAN if end is None else end["counters"]["delivered_packets"] / result.bins.end_s
 

@@ -35,7 +35,9 @@ def dictionary_encode(column: Any, nulls: str = "mask") -> Any:
 
 
 def fill_null(column: Any, value: object) -> Any:
-    """With a value in place of nulls."""
+    """With a value in place of nulls; a column of nothing but nulls takes the type of the value."""
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.scalar(value).type)
     return call_function("coalesce", [column, pa.scalar(value, column.type)])
 
 

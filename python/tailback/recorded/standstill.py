@@ -69,7 +69,9 @@ def standing_still(result: _Run) -> list[dict[str, Any]]:
     still = (bins.total("goodput_rx_bps") == 0) & (bins.total("wire_rx_bps") <= TRICKLE * line)
     gap = _longest(result, still & _outstanding(result, None, None), least_s)
     if gap is not None:
-        return [_fault(result, gap, None, None, _paused_in(result, gap))]
+        queue = _paused_in(result, gap)
+        if queue is not None or gap.end_s - gap.begin_s >= _longest_pacing_s(result):
+            return [_fault(result, gap, None, None, queue)]
     found = []
     for queue in bins.entities("paused_share", kind="send"):
         paused = result.told.values(queue, PFC_PAUSE) >= PAUSED
@@ -94,13 +96,34 @@ def _longest_delay_s(result: _Run) -> float:
     return max((wire.delay for wire in result.setup.network.wires), default=0) / PS_PER_S
 
 
-def _flows(result: _Run, node: str | None, priority: int | None) -> Any:
-    """The flows that have begun, of a sender and priority or all."""
-    flows = result.flows
-    flows = flows.select(
-        [name for name in ("src", "dst", "priority", "start_ps", "end_ps") if name in flows.column_names]
+def _longest_pacing_s(result: _Run) -> float:
+    """Time between two packets of a queue pair at the lowest rate that DCQCN sets: with few of them, all may
+    wait for so long.
+    """
+    return max(
+        (
+            nic["mtu"] * 8 / (control["dcqcn"]["rpg_min_rate"] * 1e6)
+            for nic in result.setup.plan.get("nics", [])
+            for control in nic["congestion"]
+            if "dcqcn" in control
+        ),
+        default=0.0,
     )
+
+
+def _flows(result: _Run, node: str | None, priority: int | None) -> Any:
+    """RoCE flows that have begun and have something to send until they end, of a sender and priority or all.
+
+    Ranks of a job compute between messages, and TCP may wait for a timeout: neither is stuck then.
+    """
+    flows = result.flows
+    wanted = ("src", "dst", "item", "protocol", "priority", "start_ps", "end_ps")
+    flows = flows.select([name for name in wanted if name in flows.column_names])
     kept = pc.is_valid(flows.column("start_ps"))
+    if "protocol" in flows.column_names:
+        kept = pc.and_(kept, pc.equal(flows.column("protocol"), "roce"))
+    for job in result.meta.get("jobs", []):
+        kept = pc.and_(kept, pc.not_equal(flows.column("item"), job["item"]))
     if node is not None:
         kept = pc.and_(kept, pc.equal(flows.column("src"), node))
         kept = pc.and_(kept, pc.equal(flows.column("priority"), priority))
@@ -108,7 +131,7 @@ def _flows(result: _Run, node: str | None, priority: int | None) -> Any:
 
 
 def _times(result: _Run, flows: Any) -> tuple[Any, Any]:
-    start = flows.column("start_ps").to_numpy() / PS_PER_S
+    start = flows.column("start_ps").cast("int64").to_numpy() / PS_PER_S
     end = pc.fill_null(flows.column("end_ps"), int(result.meta["end_ps"])).to_numpy() / PS_PER_S
     return start, end
 

@@ -238,7 +238,7 @@ def completion_table(result: Recorded) -> TextTable:
         "Slowdown of flows",
         "Completion time over that in an empty network, by size: groups of about equally many flows that are "
         "done, from the smallest to the largest. A percentile is the value of one flow.",
-        ["Size", "Flows", "Mean", "Median", "95 %", "99 %", "99.9 %"],
+        ["Size", "Flows", "Mean", "Median", "p95", "p99", "p99.9"],
         rows,
         [False] + [True] * 6,
     )

@@ -69,7 +69,7 @@ def by_protocol(result: Recorded) -> list[Plot]:
         if spoken[name]["share"] is not None
     )
     caption = (
-        "Payload a second that all receivers took in order, by protocol, as means over "
+        "Payload per second that all receivers took in order, by protocol, as means over "
         f"{view.sampling(POINTS)}. Dashed: the line rate. Shares: {shares}."
     )
     return [Plot("protocols", "Throughput by protocol", caption, figures)]

@@ -89,7 +89,7 @@ def throughput(result: Recorded) -> Plot:
     )
     data = [line(view, values, POINTS, name="total", unit="Gbit/s", color=BLUE)]
     caption = (
-        "Payload a second that all receivers took in order, as means over "
+        "Payload per second that all receivers took in order, as means over "
         f"{view.sampling(POINTS)}. Dashed: the line rate, {text.rate(limit * 1e9)}, and "
         f"what {_headers(result)} headers leave of it for payload, {text.rate(ideal * 1e9)}."
     )
@@ -144,7 +144,7 @@ def per_sender(result: Recorded) -> Plot:
         named = "grey" if differ else "grey, as all delivered the same"
     if differ:
         named += f", with the slowest ({slowest}) and the fastest ({fastest}) in colour"
-    caption = f"Payload a second of {text.plural(len(rows), 'sender')}, delivered in order, as means over "
+    caption = f"Payload per second of {text.plural(len(rows), 'sender')}, delivered in order, as means over "
     caption += f"{view.sampling(FEW_POINTS)}: {named}."
     rates = result.meta["line_rate_bps"]
     if any(row.max(initial=0) > rates[host] / 1e9 for host, row in reduced.items()):
@@ -330,7 +330,7 @@ def _events(result: Recorded, id_: str, heading: str, series: list[tuple[str, Ar
     data = []
     for values, name, color in reduced:
         data.append(
-            line(view, values, POINTS, name=name, unit="a second", color=color, format=".3~s", width=1.4)
+            line(view, values, POINTS, name=name, unit="per second", color=color, format=".3~s", width=1.4)
         )
         labels.add(float(values[-1]), name, color)
     look = layout(

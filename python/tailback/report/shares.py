@@ -61,7 +61,7 @@ def items(result: Recorded) -> list[Plot]:
     look = layout(view, "Goodput (Gbit/s)", (0, top), annotations=labels.annotations())
     figures = [figure("items", view, "Goodput of each traffic item", data, look)]
     caption = (
-        "Payload a second that arrived in order, by entry of the scenario's traffic (write0 is the first), "
+        "Payload per second that arrived in order, by entry of the scenario's traffic (write0 is the first), "
         f"as means over {view.sampling(POINTS)}."
     )
     if len(names) > len(shown):

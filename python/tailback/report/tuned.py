@@ -99,7 +99,7 @@ def _progress(done: Tuning) -> Plot:
                 "hovertemplate": "%{y:.3~g} %<extra>best so far</extra>",
             }
         )
-    look = axes("Trial", "Cost, against as it is (%)", height=_HEIGHT)
+    look = axes("Trial", "Cost relative to the present settings (%)", height=_HEIGHT)
     caption = (
         "Each point is a trial, with the seeds and workloads that were tuned on: the change of the "
         "objectives against the scenarios as they are, less is better. Grey: a constraint is missed. Red: "
@@ -119,7 +119,7 @@ def _settings(done: Tuning) -> Plot:
         words = any(isinstance(one, str) for one in values)
         shown = [one.point[setting] for one in kept] if words else values
         data = [_points(kept, shown, [_change(done, one) for one in kept], BLUE, setting)]
-        look = axes(setting, "Cost, against as it is (%)", height=_HEIGHT)
+        look = axes(setting, "Cost relative to the present settings (%)", height=_HEIGHT)
         look["xaxis"] |= {"automargin": True, "type": "category" if words else "linear"}
         among = done.design.tune[setting]
         if isinstance(among, Range):

@@ -21,7 +21,9 @@ class _Halves(Part):
         False, "Whether senders probe their receivers.", "assumption: no NIC comes with it"
     )
     receiver: bool = setting(
-        False, "Whether receivers set the CPUs' memory bandwidth.", "assumption: no host comes with it"
+        False,
+        "Whether receivers set the CPUs' memory bandwidth.",
+        "assumption: off, since no operating system ships it",
     )
 
 
@@ -32,7 +34,9 @@ class Rhcc(declared.RhccReceiver, RhccSender, _Halves):
 class _Switch(Part):
     """Whether it is on."""
 
-    enabled: bool = setting(False, "Whether receivers run it.", "assumption: no host comes with it")
+    enabled: bool = setting(
+        False, "Whether receivers run it.", "assumption: off, since no operating system ships it"
+    )
 
 
 class HostCc(declared.HostCc, _Switch):

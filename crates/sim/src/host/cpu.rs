@@ -48,7 +48,7 @@ tailback_proto::parameters! {
             source "assumption: about a microsecond, the usual price of an interrupt and a softirq";
         /// Cycles of a packet in the driver and in GRO.
         cycles_per_packet: f64 = 700.0, in CYCLES,
-            source format!("assumption: of the order of {CAI}, section 3: about a million packets a second and core \
+            source format!("assumption: of the order of {CAI}, section 3: about a million packets per second and core \
                 without GRO");
         /// Cycles of each unit that goes through the stack: merged segments up, an ACK or a burst down.
         cycles_per_segment: f64 = 3000.0, in CYCLES,

@@ -38,7 +38,7 @@ tailback_proto::parameters! {
         /// is marked, lost or paused; results are those of never. steady: where rates and queues have been steady for a while,
         /// and nothing starts, ends, is dropped or paused, the run goes on as they were measured to be, in steps that are
         /// checked by packets after each.
-        skip: Skip = Skip::Never, of Skip::ALL, source "assumption: who wants an estimate asks for it";
+        skip: Skip = Skip::Never, of Skip::ALL, source "assumption: results are exact unless an estimate is asked for";
         /// Largest error of goodput in a sample that `skip: steady` goes by (half of a 95 % confidence interval, relative to the
         /// goodput); twice as much of the mean queue, and as much of the completion time of a message.
         skip_error: f64 = 0.01, in MOST_ERROR,

@@ -60,7 +60,7 @@ tailback_proto::parameters! {
         /// Rules of iptables that each packet is compared with.
         rules: u32 = 0, in 0..=1_000_000, source "assumption: none";
         /// A comparison with one rule.
-        rule: Time = Time(7_700), in COST, source format!("{SWEEP}: 10,000 rules, 13,000 packets a second");
+        rule: Time = Time(7_700), in COST, source format!("{SWEEP}: 10,000 rules, 13,000 packets per second");
         /// A packet's way up the stack, without rules.
         stack: Time = Time::from_ns(270), in WORK,
             source format!("{SWEEP}: 0.57 us a packet without rules, less take");
