@@ -150,8 +150,16 @@ def test_a_torn_journal_loses_that_run_alone(torn: bytes, undisturbed: Path, tmp
     (out / "sweep.json").write_bytes((undisturbed / "sweep.json").read_bytes())
     lines = (undisturbed / NAME).read_bytes().splitlines(keepends=True)
     (out / NAME).write_bytes(b"".join(lines[:7]) + torn)
-    rest = Counting()
-    sweep(out=out, resume=True, executor=rest)
+    rest, told = Counting(), list[str]()
+
+    class Told(Progress):
+        def damaged(self, line: str) -> None:
+            told.append(line)
+
+    sweep(out=out, resume=True, executor=rest, progress=Told())
+    assert [line.partition(": ")[0] for line in told] == [
+        f"{out / NAME}:{8 + at}" for at in range(torn.count(b"\n"))
+    ]
     assert rest.count == 5
     assert files(out) == files(undisturbed)
     with Journal(out) as journal:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tailback import text
-from tailback.cli.terminal import console
+from tailback.cli.terminal import console, echo
 from tailback.sweeps import Design, Progress
 from tailback.sweeps.points import in_words
 from tailback.sweeps.swept import words_of
@@ -24,7 +24,7 @@ _ROWS = 16
 def growing(quiet: bool) -> Iterator[Progress]:
     """On a terminal, a table of points that grows as runs end, and a bar of all runs. Nothing if `quiet`."""
     if quiet or not sys.stderr.isatty():
-        yield Progress()
+        yield _Quiet()
         return
     from rich.live import Live
 
@@ -35,7 +35,19 @@ def growing(quiet: bool) -> Iterator[Progress]:
         yield table
 
 
-class _Growing(Progress):
+class SaysDamage:
+    """Prints which lines of a journal do not count, however quiet a command is."""
+
+    def damaged(self, line: str) -> None:
+        """As of `Progress`."""
+        echo(line, err=True)
+
+
+class _Quiet(SaysDamage, Progress):
+    pass
+
+
+class _Growing(SaysDamage, Progress):
     """What the terminal shows while a sweep runs."""
 
     def __init__(self) -> None:

@@ -13,6 +13,7 @@ import typer
 from tailback import signals
 from tailback.cli.command import command_app
 from tailback.cli.common import AsJson, Force, Jobs, On, Out, Quiet, bad_input, result_folder, say, say_json
+from tailback.cli.growing import SaysDamage
 from tailback.cli.status import DONE, FAULT
 from tailback.cli.terminal import console, echo
 from tailback.scenario import Problem, ScenarioError
@@ -100,7 +101,7 @@ def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> i
 def _shown(quiet: bool) -> Iterator[Progress]:
     """A bar of all trials, with the best so far; nothing without a terminal."""
     if quiet or not sys.stderr.isatty():
-        yield Progress()
+        yield _Quiet()
         return
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -116,7 +117,11 @@ def _shown(quiet: bool) -> Iterator[Progress]:
         yield _Bar(bar)
 
 
-class _Bar(Progress):
+class _Quiet(SaysDamage, Progress):
+    pass
+
+
+class _Bar(SaysDamage, Progress):
     """What the terminal shows while a tuning runs."""
 
     def __init__(self, bar: object) -> None:

@@ -38,20 +38,20 @@ class Storage:
         try:
             from fsspec.core import url_to_fs
         except ImportError:
-            raise self._refused("found no fsspec, expected it: pip install 'tailback[storage]'") from None
+            raise self.refused("found no fsspec, expected it: pip install 'tailback[storage]'") from None
         if not is_url(url):
             text = "found no URL, expected one such as s3://bucket/folder or file:///mnt/folder"
-            raise self._refused(text)
+            raise self.refused(text)
         try:
             self._files, self._root = url_to_fs(self.url)
             kinds = self._files.protocol
             self._flat = not _FLAT.isdisjoint([kinds] if isinstance(kinds, str) else kinds)
         except ImportError as error:
-            raise self._refused(
+            raise self.refused(
                 f"found what needs another package ({_words(error)}), expected it to be installed"
             ) from None
         except Exception as error:
-            raise self._refused(
+            raise self.refused(
                 f"found no storage ({_words(error)}), expected one such as s3:// or gs://"
             ) from None
 
@@ -66,8 +66,35 @@ class Storage:
             self.put(name, b"")
             self._files.rm_file(f"{self._root}/{name}")
         except Exception as error:
-            raise self._refused(
+            raise self.refused(
                 f"found what cannot be written ({_words(error)}), expected a storage that can"
+            ) from None
+
+    def get(self, name: str, most: int) -> bytes | None:
+        """The first `most` bytes of a file; None where there is none.
+
+        Raises:
+            ScenarioError: it cannot be read.
+        """
+        path = f"{self._root}/{name}"
+        try:
+            return bytes(self._files.cat_file(path, 0, most)) if self._files.isfile(path) else None
+        except Exception as error:
+            raise self.refused(
+                f"found {name} that cannot be read ({_words(error)}), expected one that can"
+            ) from None
+
+    def holds(self, name: str) -> bool:
+        """Whether there is a file or a folder of that name.
+
+        Raises:
+            ScenarioError: it cannot be looked at.
+        """
+        try:
+            return bool(self._files.exists(f"{self._root}/{name}"))
+        except Exception as error:
+            raise self.refused(
+                f"found what cannot be read ({_words(error)}), expected a storage that can"
             ) from None
 
     def put(self, name: str, data: bytes) -> None:
@@ -105,7 +132,8 @@ class Storage:
             number = getattr(error, "errno", None) or errno.EIO
             raise OSError(number, _words(error), f"{self.url}/{name}") from None
 
-    def _refused(self, text: str) -> ScenarioError:
+    def refused(self, text: str) -> ScenarioError:
+        """What is raised of this storage."""
         return ScenarioError([Problem(f"--store {self.url}", (), text)])
 
 

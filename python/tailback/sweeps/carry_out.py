@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
@@ -24,6 +25,7 @@ from tailback.sweeps.points import Point, in_words
 from tailback.sweeps.results import SweepResult
 from tailback.sweeps.runs import Runs
 from tailback.sweeps.shown import DEFAULT, Shown
+from tailback.sweeps.stored import keep_for
 from tailback.sweeps.task import Task, digest_of
 
 DESIGN = "sweep.json"
@@ -34,7 +36,11 @@ _MOST_TOLD = 10
 
 
 class Progress:
-    """Told what happens; a base that does nothing."""
+    """Told what happens; a base that does nothing but warn."""
+
+    def damaged(self, line: str) -> None:
+        """A line of the journal does not count; `line` says which and why."""
+        warnings.warn(line, stacklevel=2)
 
     def begun(self, design: Design, points: list[Point], runs: int) -> None:
         """There are `runs` runs, some of which may have been done before."""
@@ -61,7 +67,8 @@ class _Plan:
         self.points, self.seeds = design.all_points(), design.seeds_in_order()
         self._digests: dict[int, str] = {}
         self._problems: dict[int, ScenarioError] = {}
-        load(design.scenario, sets=design.sets, seed=self.seeds[0])
+        self.base = load(design.scenario, sets=design.sets, seed=self.seeds[0])
+        """The scenario without the settings of a point."""
         if all(self.digest(number) is None for number in range(len(self.points))):
             raise self._none_possible()
 
@@ -142,6 +149,7 @@ def sweep(
         storage = None if asked.store is None else Storage(asked.store)
         if storage is not None:
             storage.try_out()
+            keep_for(storage, asked, planned.base)
         folder = None
         if out is not None:
             folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
@@ -244,6 +252,8 @@ def _run_all(
         journal = None if folder is None else stack.enter_context(Journal(folder))
         if folder is not None:
             stack.callback(_sweep_up, folder)
+        for line in () if journal is None else journal.damaged:
+            progress.damaged(line)
         runs = stack.enter_context(Runs[tuple[int, int]](executor, jobs, journal, progress.share))
 
         def waiting() -> Iterator[tuple[tuple[int, int], Task]]:

@@ -44,7 +44,10 @@ class Runs(Generic[Place]):
     def done_before(self, task: Task) -> Row | None:
         """The row of a task that the journal has, or that was carried out here."""
         row = self._done.get(task.key)
-        return row if row is not None and row["status"] == "done" else None
+        if row is None or row["status"] != "done":
+            return None
+        # Another version may have had other measures under the same name.
+        return row if row["measures"].keys() == {one.label for one in task.measures} else None
 
     def carry_out(self, waiting: Iterable[tuple[Place, Task]]) -> Iterator[tuple[Place, Row]]:
         """The rows of runs as they end; each is in the journal by then.

@@ -40,11 +40,11 @@ class Changed(RuntimeError):  # noqa: N818  it is what was found
     """A scenario is not any more what it was when the sweep began."""
 
 
-def digest_of(scenario: Scenario) -> str:
+def digest_of(scenario: Scenario, by: str | None = None) -> str:
     """A hash of all that the plan of a scenario follows from, except for the seed: every setting with its
-    defaults, and the files that it names.
+    defaults, and the files that it names; and of what runs it, this build by default.
     """
-    digest = hashlib.sha256(build().encode())
+    digest = hashlib.sha256((build() if by is None else by).encode())
     settings = scenario.model_copy(update={"run": scenario.run.model_copy(update={"seed": 0})})
     digest.update(settings.model_dump_json(by_alias=True).encode())
     files: dict[str, bytes | Copied] = {**scenario.inputs, **scenario.long_inputs}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack
@@ -29,7 +30,11 @@ _MOST_JUDGED = 6
 
 
 class Progress:
-    """Told what happens; a base that does nothing."""
+    """Told what happens; a base that does nothing but warn."""
+
+    def damaged(self, line: str) -> None:
+        """A line of the journal does not count; `line` says which and why."""
+        warnings.warn(line, stacklevel=2)
 
     def begun(self, design: TuneDesign) -> None:
         """The search begins."""
@@ -100,6 +105,8 @@ def tune(
             folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
             replace_file(folder / DESIGN, (canonical(asked) + "\n").encode())
             journal = stack.enter_context(Journal(folder))
+            for line in journal.damaged:
+                progress.damaged(line)
         runs = stack.enter_context(Runs[str](executor, jobs, journal, progress.share))
         looks = Looks(asked, runs)
         progress.begun(asked)
