@@ -298,17 +298,25 @@ def parquet(**columns: list[object] | pa.Array) -> bytes:
 
 def bombs() -> dict[str, tuple[bytes, str]]:
     rows = 3_000_000
-    same = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), ["h" * 10_000])
+    same = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), ["h" * 4_000])
     return {
         "rows": (parquet(src=pa.array([0] * rows)), "found 3000000 rows, expected at most 1000000"),
         "columns": (
             parquet(**{f"c{i}": pa.array([0] * 300_000) for i in range(30)}),
             "found 9000000 values, expected at most 8000000",
         ),
-        "one text many times": (parquet(src=same), "bytes of texts, expected at most 134217728"),
+        "one text many times": (parquet(src=same), "bytes of texts, expected at most 7"),
+        "one long text": (
+            parquet(src=["h" * 20_000_000]),
+            "bytes in the column 'src', expected at most 1052672",
+        ),
+        "a text that is no name": (
+            parquet(src=["h" * 10_000]),
+            "found a text of 10000 bytes in the column 'src', expected at most 4096",
+        ),
         "zeros": (
             parquet(src=pa.array([bytes(10_000_000) + bytes([i]) for i in range(14)])),
-            "bytes unpacked, expected at most 134217728",
+            "bytes in the column 'src', expected at most ",
         ),
         "lists": (parquet(src=pa.array([[0] * 1_000_000])), "found lists in the column 'src'"),
     }

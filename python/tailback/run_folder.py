@@ -14,14 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
-from tailback.files import Copied, read_file
+from tailback.files import Copied, inside, read_file
 from tailback.files.json import in_lines, read_json
 from tailback.files.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file, write_parts
 from tailback.files.outputs import Outputs
 from tailback.files.parquet import parquet_groups, parquet_rows, read_parquet, write_parquet
 from tailback.limits import RESULT_BYTES, RESULT_FLOWS, RESULT_VALUES
+from tailback.recorded import compute as pc
 from tailback.recorded.flows import read_flows
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup, Setup
@@ -167,6 +169,11 @@ def load(folder: str | Path, kind: type[Run]) -> Run:
         ValueError: a file holds something else.
     """
     path = Path(folder)
+    with inside(path):
+        return _loaded(path, kind)
+
+
+def _loaded(path: Path, kind: type[Run]) -> Run:
     needed = [LAST, *(name for name in FILES if name not in (LAST, REPORT))]
     for name in needed:
         if not (path / name).is_file():
@@ -244,9 +251,21 @@ def _is_own(name: str) -> bool:
 
 def _read_parquet(path: Path) -> pa.Table:
     try:
-        return read_parquet(read_file(path, RESULT_BYTES), RESULT_VALUES, RESULT_VALUES, RESULT_BYTES)
+        table = read_parquet(read_file(path, RESULT_BYTES), RESULT_VALUES, RESULT_VALUES, RESULT_BYTES)
+        return _finite(table)
     except (ValueError, OSError) as error:  # which do not say which file it is
         raise ValueError(f"{path.name}: {error}") from None
+
+
+def _finite(table: pa.Table) -> pa.Table:
+    """A table that has no infinite number and no NaN, which would go on into every sentence."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_floating(column.type):
+            finite = pc.fill_null(pc.is_finite(column), True)
+            if pc.all_(finite).as_py() is False:  # it is None of no row
+                row = finite.to_pylist().index(False)
+                raise ValueError(f"row {row}, {name}: found {column[row]}, expected a finite number")
+    return table
 
 
 def _read_flows(path: Path) -> pa.Table:
@@ -257,7 +276,8 @@ def _read_flows(path: Path) -> pa.Table:
             rows = parquet_rows(held)
         if rows <= FEW_FLOWS:
             return _read_parquet(path)
-        return read_flows(path, parquet_groups(file.open, RESULT_FLOWS, RESULT_FLOWS * 64, RESULT_BYTES))
+        groups = parquet_groups(file.open, RESULT_FLOWS, RESULT_FLOWS * 64, RESULT_BYTES)
+        return read_flows(path, map(_finite, groups))
     except (ValueError, OSError) as error:
         raise ValueError(f"{path.name}: {str(error).removeprefix(f'{path.name}: ')}") from None
 
@@ -305,9 +325,10 @@ def read_run(folder: Path) -> Recorded:
     part = "files"
     try:
         result = load(folder, Recorded)
-        for name, look in _PARTS.items():
-            part = name
-            look(result)
+        with np.errstate(invalid="raise"):  # a null in a column of numbers
+            for name, look in _PARTS.items():
+                part = name
+                look(result)
     except FileNotFoundError as error:
         path, _, why = str(error).partition(": missing; ")
         missing = path.rpartition("/")[2]
@@ -323,14 +344,15 @@ def read_run(folder: Path) -> Recorded:
 
 
 @contextmanager
-def reading(folder: Path) -> Iterator[None]:
+def reading(folder: Path | str) -> Iterator[None]:
     """Around what makes something of a result that was read: what only that needs may still be damaged.
 
     Raises:
         ScenarioError: as `read_run`.
     """
     try:
-        yield
+        with np.errstate(invalid="raise"):
+            yield
     except ScenarioError:
         raise
     except _UNREADABLE as error:
@@ -347,7 +369,7 @@ _PARTS: dict[str, Callable[[Recorded], object]] = {
 """What readers of a result make of it, in words; all figures together need every part of it."""
 
 
-def _cannot_be_read(folder: Path, part: str, error: BaseException) -> ScenarioError:
+def _cannot_be_read(folder: Path | str, part: str, error: BaseException) -> ScenarioError:
     # The text of a KeyError is the key alone.
     other = f"no {error}; another version may have written it"
     why = other if type(error) is KeyError else " ".join(str(error).split()) or type(error).__name__
@@ -355,5 +377,5 @@ def _cannot_be_read(folder: Path, part: str, error: BaseException) -> ScenarioEr
     return _problem(folder, f"found {part} that cannot be read ({why}), expected the folder of a run")
 
 
-def _problem(folder: Path, text: str) -> ScenarioError:
+def _problem(folder: Path | str, text: str) -> ScenarioError:
     return ScenarioError([Problem(str(folder), (), text)])

@@ -26,6 +26,17 @@ I64_MAX = 2**63 - 1
 
 _NUMBER_AND_UNIT = re.compile(r"([0-9]+)(?:\.([0-9]+))?[ ]?([A-Za-z\u00b5\u03bc]+(?:/s)?)")
 _LONGEST_TEXT = 64
+_LARGEST_SHOWN = 10**30
+
+
+def _cut(value: object) -> str:
+    """A value as a message has it: a column of a file may have any, and of any length."""
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        return repr(f"{value[: _LONGEST_TEXT - 3]}...")
+    if isinstance(value, int) and abs(value) > _LARGEST_SHOWN:
+        return "a number of more than 30 digits"
+    words = repr(value)
+    return words if len(words) <= 2 * _LONGEST_TEXT else f"{words[:_LONGEST_TEXT]}..."
 
 
 class UnitError(ValueError):
@@ -33,7 +44,7 @@ class UnitError(ValueError):
 
     def __init__(self, text: object, expected: str) -> None:
         """`expected` follows "expected" in a sentence."""
-        super().__init__(f"found {text!r}, expected {expected}")
+        super().__init__(f"found {_cut(text)}, expected {expected}")
         self.expected = expected
 
 

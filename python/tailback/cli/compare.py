@@ -11,6 +11,7 @@ from tailback.cli.command import command_app
 from tailback.cli.common import AsJson, bad_input, say, say_json
 from tailback.comparison import compare as compare_runs
 from tailback.comparison.terminal import rendered
+from tailback.run_folder import reading
 
 app = command_app()
 
@@ -32,10 +33,14 @@ def compare(
     one. A folder of a run with --seeds counts as one side; the answer then says what is noise.
     """
     with bad_input():
-        comparison = compare_runs(*runs)
+        with reading(", ".join(map(str, runs))):
+            comparison = compare_runs(*runs)
+            drawn = "" if page is None else comparison.page()
+            data = comparison.as_data() if as_json else {}
+            tables = [] if as_json else [rendered(comparison)]
         if page is not None:
-            comparison.write(page)
+            page.write_text(drawn, encoding="utf-8")
         if as_json:
-            say_json(comparison.as_data())
+            say_json(data)
         else:
-            say([rendered(comparison)], "" if page is None else f"\n{page}")
+            say(tables, "" if page is None else f"\n{page}")

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tailback.comparison import differences
-from tailback.comparison.sides import Side
+from tailback.comparison.sides import Side, of_each
 from tailback.files.json import number
 
 
@@ -23,7 +23,7 @@ class Compared:
         self.settings_that_differ = differences.settings(self.sides)
         self.main_figures = differences.figures(self.sides)
         self.findings_that_differ = differences.found(self.sides)
-        self.stuck = [differences.stuck(side) for side in self.sides]
+        self.stuck = of_each(self.sides, differences.stuck)
 
     @property
     def names(self) -> dict[str, str]:

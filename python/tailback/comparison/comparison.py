@@ -13,15 +13,19 @@ from tailback.notebook import as_html, as_text
 class Comparison(Compared):
     """What differs between runs, with its page. `repr` and notebooks show it as `tailback compare` does."""
 
+    def page(self) -> str:
+        """A page with all of it, and with plots that lie over each other. It opens offline."""
+        from tailback.comparison.page import render  # plotly's JavaScript takes a while
+
+        return render(self)
+
     def write(self, file: str | os.PathLike[str]) -> None:
-        """Writes a page with all of it, and with plots that lie over each other. It opens offline.
+        """Writes the page.
 
         Raises:
             OSError: it cannot be written.
         """
-        from tailback.comparison.page import render  # plotly's JavaScript takes a while
-
-        Path(file).write_text(render(self), encoding="utf-8")
+        Path(file).write_text(self.page(), encoding="utf-8")
 
     def __repr__(self) -> str:
         """As in the terminal, without colours."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tailback import explain, noise
 from tailback.astra.setup import AstraSetup
-from tailback.comparison.sides import Side
+from tailback.comparison.sides import Side, of_each
 from tailback.findings import findings
 from tailback.hpcc.setup import HpccSetup
 from tailback.recorded.run import Recorded
@@ -38,7 +38,7 @@ class Setting:
 def settings(sides: Sequence[Side]) -> list[Setting]:
     """The settings that differ. Seeds do not count where a side has several."""
     several = any(len(side.runs) > 1 for side in sides)
-    every = [dict(_settings(side.first)) for side in sides]
+    every = of_each(sides, lambda side: dict(_settings(side.first)))
     rows = []
     names = dict.fromkeys(name for one in every for name in one)
     # What is a section on one side and a value, such as null, on another is one row.
@@ -125,16 +125,11 @@ class Figure:
 def figures(sides: Sequence[Side]) -> list[Figure]:
     """The main figures that any side has."""
     every = []
-    summaries = [summarise(result) for side in sides for result in side.runs.values()]
-    for name, path, unit in main_figures(summaries):
-        values = [
-            {
-                seed: value
-                for seed, result in side.runs.items()
-                if (value := value_at(summarise(result), path)) is not None
-            }
-            for side in sides
-        ]
+    summaries = of_each(sides, lambda side: [summarise(result) for result in side.runs.values()])
+    shown = main_figures([one for of_side in summaries for one in of_side])
+    by_side = of_each(sides, lambda side: {name: _by_seed(side, path) for name, path, _ in shown})
+    for name, _, unit in shown:
+        values = [of_side[name] for of_side in by_side]
         if any(any(one.values()) for one in values):
             every.append((name, unit, values))
     p = [
@@ -142,6 +137,14 @@ def figures(sides: Sequence[Side]) -> list[Figure]:
         for side in range(len(sides))
     ]
     return [Figure(*one, [of_side[at] for of_side in p]) for at, one in enumerate(every)]
+
+
+def _by_seed(side: Side, path: tuple[str, ...]) -> dict[int, float]:
+    return {
+        seed: value
+        for seed, result in side.runs.items()
+        if (value := value_at(summarise(result), path)) is not None
+    }
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,7 @@ class Difference:
 
 def found(sides: Sequence[Side]) -> list[Difference]:
     """The findings that differ, of the first run of each side."""
-    every = [{finding.what: finding for finding in findings(side.first)} for side in sides]
+    every = of_each(sides, lambda side: {finding.what: finding for finding in findings(side.first)})
     rows = []
     for what in dict.fromkeys(what for one in every for what in one):
         there = [one.get(what) for one in every]

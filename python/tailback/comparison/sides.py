@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tailback.files.out_folder import LAST
 from tailback.recorded.run import Recorded
-from tailback.run_folder import read_run
+from tailback.run_folder import read_run, reading
 from tailback.scenario import Problem, ScenarioError
 
 One = str | os.PathLike[str] | Recorded
 Given = One | Sequence[One]
 """What a side can be given as: a result, the folder of a run or of several seeds, or several of these."""
+
+Made = TypeVar("Made")
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SEED = "seed-"
@@ -46,13 +49,27 @@ def sides(given: Sequence[Given]) -> list[Side]:
     return [_side(label, one) for label, one in zip(LETTERS, given, strict=False)]
 
 
+def of_each(sides: Sequence[Side], make: Callable[[Side], Made]) -> list[Made]:
+    """Something made of each side.
+
+    Raises:
+        ScenarioError: it cannot be made of the files of one; it names that one.
+    """
+    made = []
+    for side in sides:
+        with reading(side.name):
+            made.append(make(side))
+    return made
+
+
 def _side(label: str, given: Given) -> Side:
     several = [given] if isinstance(given, (str, os.PathLike, Recorded)) else list(given)
     if not several:
         raise _refused("", "found an empty list, expected the runs of a side")
     runs: dict[int, Recorded] = {}
     for result in (result for one in several for result in _runs(one)):
-        seed = int(result.meta["seed"])
+        with reading(result.name if isinstance(given, Recorded) else str(given)):
+            seed = int(result.meta["seed"])
         if seed in runs:
             raise _refused("", f"found seed {seed} twice on side {label}, expected each seed once")
         runs[seed] = result

@@ -6,6 +6,8 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,6 +15,7 @@ from tailback.units import format_size
 
 _MORE = 1 << 16
 _PART = 1 << 20
+_LONGEST_NAME = 100
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a pipe"),
@@ -22,13 +25,28 @@ _KINDS = (
 )
 
 
+_folder: ContextVar[str | None] = ContextVar("_folder", default=None)
+
+
+@contextmanager
+def inside(folder: Path) -> Iterator[None]:
+    """Within this, files are read from a folder alone. The folder of a result may come from somebody else: a
+    link in it must not put a file of its reader into a report.
+    """
+    token = _folder.set(os.path.realpath(folder))
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
 class FileRefusedError(ValueError):
     """A file that is not read; `found` and `expected` are what a message says after these words."""
 
-    def __init__(self, found: str, most: int) -> None:
+    def __init__(self, found: str, most: int, where: str = "") -> None:
         """`most` is the limit in bytes."""
         self.found = found
-        self.expected = f"a regular file of at most {format_size(most)}"
+        self.expected = f"a regular file of at most {format_size(most)}{where}"
         super().__init__(f"found {found}, expected {self.expected}")
 
 
@@ -41,6 +59,7 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
         FileRefusedError: it is something else, or larger.
         OSError, ValueError: as `open` has them.
     """
+    _check_place(path, most)
     _check(Path(path).stat(), most)
     with open(path, "rb", opener=_open) as file:
         status = os.fstat(file.fileno())
@@ -64,6 +83,7 @@ class Copied:
         Raises:
             FileRefusedError, OSError, ValueError: as `read_file`.
         """
+        _check_place(path, most)
         status = path.stat()
         _check(status, most)
         with open(path, "rb", opener=_open):
@@ -107,3 +127,11 @@ def _check(status: os.stat_result, most: int) -> None:
             raise FileRefusedError(name, most)
     if status.st_size > most:
         raise FileRefusedError(format_size(status.st_size), most)
+
+
+def _check_place(path: str | os.PathLike[str], most: int) -> None:
+    folder = _folder.get()
+    if folder is None or Path(os.path.realpath(path)).is_relative_to(folder):
+        return
+    found = f"{Path(path).name[:_LONGEST_NAME]!a}, a link to another place"
+    raise FileRefusedError(found, most, " in the folder of the result")

@@ -78,7 +78,9 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         text = read_file(path, RESULT_BYTES).decode("utf-8")
-        value = json.loads(text, object_pairs_hook=_without_twins, parse_constant=_no_number)
+        value = json.loads(
+            text, object_pairs_hook=_without_twins, parse_constant=_no_number, parse_float=_finite
+        )
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
     except RecursionError:  # there is no telling how deep it would have gone
@@ -99,3 +101,9 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(word: str) -> None:
     raise ValueError(f"{word}, which is no number")
+
+
+def _finite(word: str) -> float:
+    if math.isfinite(value := float(word)):
+        return value
+    raise ValueError(f"{word[:60]}, which is too large a number")

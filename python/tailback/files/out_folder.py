@@ -290,7 +290,7 @@ def _foreign(folder: Path) -> str | None:
     if not names & RESULT_MARKERS:
         return min(names)
     own = set(RESULT_NAMES)
-    with suppress(OSError, ValueError, TypeError, AttributeError):
+    with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
         own.update(str(name).split("/")[0] for name in json.loads((folder / LAST).read_bytes())["outputs"])
     foreign = [name for name in sorted(names) if name not in own and not _SEED.fullmatch(name)]
     return foreign[0] if foreign else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +16,14 @@ from tailback.scenario.errors import one_line
 _LONGEST = 200
 _GROUP_ROWS = 1 << 20
 _BATCH_ROWS = 1 << 16
+TEXT_BYTES = 4096
+"""The longest text: they are names, and quantities with their units."""
+_SLACK_BYTES = 1 << 20
+"""Of the pages of a column beside its values."""
+_UNPACKED_BYTES, _TEXTS_BYTES, _MAX_RATIO = 256 << 20, 64 << 20, 64
+"""What any file may unpack to, what its texts may stand for, and how much more for each of its own bytes:
+memory grows with the input.
+"""
 
 
 def as_parquet(table: pa.Table) -> bytes:
@@ -65,7 +73,8 @@ def _in_one(table: pa.Table) -> pa.Table:
 
 
 def read_parquet(content: bytes, most_rows: int, most_values: int, most_bytes: int) -> pa.Table:
-    """The table of a file, with limits of its rows, its values in all columns, and its bytes when unpacked.
+    """The table of a file, with limits of its rows, its values in all columns, and its bytes when unpacked;
+    no text has more than `TEXT_BYTES`.
 
     Raises:
         ValueError: more than that, or not readable; in a line.
@@ -98,20 +107,32 @@ def parquet_rows(file: BinaryIO) -> int:
 
 
 def parquet_groups(
-    opened: Callable[[], BinaryIO], most_rows: int, most_values: int, most_bytes: int
+    opened: Callable[[], BinaryIO],
+    most_rows: int,
+    most_values: int,
+    most_bytes: int,
+    long_texts: Collection[str] = (),
 ) -> Iterator[pa.Table]:
-    """The same of a long file, some rows at a time; `most_bytes` are those of a row group.
+    """The same of a long file, some rows at a time; `most_bytes` are those of a row group. Texts of the
+    columns `long_texts` may have any length.
 
     Raises:
         ValueError: as `read_parquet`.
     """
     with opened() as about, opened() as file:
         try:
-            schema, texts = _looked_at(pq.ParquetFile(about), most_rows, most_values, most_bytes, max)
+            size, letters = file.seek(0, os.SEEK_END), 0
+            file.seek(0)
+            limits = (most_rows, most_values, min(most_bytes, _UNPACKED_BYTES + size * _MAX_RATIO))
+            schema, texts = _looked_at(pq.ParquetFile(about), *limits, max, long_texts)
             reader = pq.ParquetFile(file, read_dictionary=texts)
             for batch in reader.iter_batches(_BATCH_ROWS, use_threads=False):
                 table = pa.Table.from_batches([batch])
-                _limit("bytes of texts", sum(_letters(column) for column in table.columns), most_bytes)
+                _limit_texts(table, long_texts)
+                of_batch = sum(_letters(column) for column in table.columns)
+                letters += of_batch
+                _limit("bytes of texts", of_batch, most_bytes)
+                _limit("bytes of texts", letters, _TEXTS_BYTES + size * _MAX_RATIO)
                 yield table.cast(schema)
         except (_LimitError, MemoryError):
             raise
@@ -121,10 +142,13 @@ def parquet_groups(
 
 def _read(content: bytes, most_rows: int, most_values: int, most_bytes: int) -> pa.Table:
     file = pq.ParquetFile(pa.BufferReader(content))
-    schema, texts = _looked_at(file, most_rows, most_values, most_bytes, sum)
+    limits = (most_rows, most_values, min(most_bytes, _UNPACKED_BYTES + len(content) * _MAX_RATIO))
+    schema, texts = _looked_at(file, *limits, sum)
     # Not read_table, which starts threads: where there is no memory for them, it waits for ever.
     table = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts).read(use_threads=False)
-    _limit("bytes of texts", sum(_letters(column) for column in table.columns), most_bytes)
+    _limit_texts(table)
+    letters = sum(_letters(column) for column in table.columns)
+    _limit("bytes of texts", letters, min(most_bytes, _TEXTS_BYTES + len(content) * _MAX_RATIO))
     return table.cast(schema)
 
 
@@ -134,6 +158,7 @@ def _looked_at(
     most_values: int,
     most_bytes: int,
     together: Callable[[list[int]], int],
+    long_texts: Collection[str] = (),
 ) -> tuple[pa.Schema, list[str]]:
     """The columns of a file, and those of texts, before anything is read."""
     about = file.metadata
@@ -146,8 +171,31 @@ def _looked_at(
     _limit("rows", rows, most_rows)
     _limit("values", rows * about.num_columns, most_values)
     _limit("bytes unpacked", together([0, *(abs(group.total_byte_size) for group in groups)]), most_bytes)
+    texts = [field.name for field in schema if _is_text(field.type)]
+    # A column of numbers cannot be long without many rows; a single text can.
+    for at, name in enumerate(schema.names):
+        if name in texts and name not in long_texts:
+            for group in groups:
+                most = _SLACK_BYTES + abs(group.num_rows) * TEXT_BYTES
+                _limit(
+                    f"bytes in the column {name[:60]!a}", abs(group.column(at).total_uncompressed_size), most
+                )
     # A text that is there once may be meant a million times: as a dictionary it stays there once.
-    return schema, [field.name for field in schema if _is_text(field.type)]
+    return schema, texts
+
+
+def _limit_texts(table: pa.Table, but: Collection[str] = ()) -> None:
+    """Looks at the length of each text before anything is made of it."""
+    import pyarrow.compute as pc  # takes a while to load, and who writes needs none of it
+
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if name not in but and _is_dictionary(column.type) and _is_text(column.type.value_type):
+            longest = max(
+                (pc.max(pc.binary_length(one.dictionary)).as_py() or 0 for one in column.chunks), default=0
+            )
+            if longest > TEXT_BYTES:
+                found = f"found a text of {longest} bytes in the column {name[:60]!a}"
+                raise _LimitError(f"{found}, expected at most {TEXT_BYTES}")
 
 
 def _limit(what: str, found: int, most: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from tailback.recorded.bins import Array
 from tailback.running import claimed
 from tailback.scenario import Problem, ScenarioError
 from tailback.sweeps import Design, Progress, SweepResult, sweep
+from tailback.sweeps.asked import begun_in
 from tailback.sweeps.points import Point, Sample
 
 ASKED = "asked.json"
@@ -134,11 +134,7 @@ def _asked(
             raise ScenarioError(
                 [Problem("fit", (), "found no observations, expected a file or a list of them")]
             )
-        try:
-            measured = json.loads((Path(resumed) / ASKED).read_text(encoding="utf-8"))
-        except OSError:
-            text = f"found no {ASKED}, expected the folder of a fit"
-            raise ScenarioError([Problem(str(resumed), (), text)]) from None
+        measured = begun_in(Path(resumed), ASKED, "the folder of a fit")
     return read_fit(measured, fields)
 
 

@@ -27,10 +27,10 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def plain(text: str) -> str:
+def plain(text: str, longest: int = _LONGEST_FOUND) -> str:
     """A text on one line and cut short."""
-    escaped = one_line(text)
-    return escaped if len(escaped) <= _LONGEST_FOUND else escaped[: _LONGEST_FOUND - 3] + "..."
+    escaped = one_line(text[: longest + 1])  # of a long text no more is looked at
+    return escaped if len(escaped) <= longest else escaped[: longest - 3] + "..."
 
 
 def found(value: object) -> str:

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from tailback.files import FileRefusedError, read_file
+from tailback.files import FileRefusedError, inside, read_file
+from tailback.files.json import read_json
 from tailback.limits import SCENARIO_BYTES
 from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.document import Document, from_python, from_yaml
-from tailback.scenario.errors import found, one_of
+from tailback.scenario.errors import found, one_of, plain
 
 Model = TypeVar("Model", bound=BaseModel)
 Scenario = TypeVar("Scenario", bound="str | dict[str, Any]")
@@ -101,6 +102,23 @@ class Asked(NamedTuple):
             message = error["msg"].removeprefix("Input should be ")
             text = f"found {found(error['input'])}, expected {message[0].lower()}{message[1:]}"
         return Problem(self.document.origin(path), path, text)
+
+
+def begun_in(folder: Path, name: str, what: str) -> dict[str, Any]:
+    """What a result that was begun in a folder was asked to be: the mapping in its file `name`.
+
+    Raises:
+        ScenarioError: it is not there, or damaged; `what` was expected, such as "the folder of a sweep".
+    """
+    try:
+        with inside(folder):
+            return read_json(folder / name)
+    except OSError as error:
+        why = "" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f" ({error.strerror})"
+        text = f"found no {name}{why}, expected {what}"
+    except ValueError as error:
+        text = f"found a damaged file ({plain(str(error), 200)}), expected {what}"
+    raise ScenarioError([Problem(str(folder), (), text)])
 
 
 def content_of(path: Path, what: str) -> bytes:

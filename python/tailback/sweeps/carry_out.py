@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -19,6 +18,7 @@ from tailback.files.storage import Storage
 from tailback.running import claimed, run_checked
 from tailback.scenario import Problem, ScenarioError, load
 from tailback.summary.figures import never
+from tailback.sweeps.asked import begun_in
 from tailback.sweeps.design import Design, canonical, read_design
 from tailback.sweeps.journal import NAME, Journal, Row
 from tailback.sweeps.points import Point, in_words
@@ -219,13 +219,7 @@ def _refuse_what_the_first_has_not(design: Design, row: Row) -> None:
 
 
 def _begun_in(out: Path) -> Design:
-    try:
-        words = (out / DESIGN).read_text(encoding="utf-8")
-    except OSError:
-        raise ScenarioError(
-            [Problem(str(out), (), f"found no {DESIGN}, expected the folder of a sweep")]
-        ) from None
-    return read_design(json.loads(words))
+    return read_design(begun_in(out, DESIGN, "the folder of a sweep"))
 
 
 def _sets(design: Design, point: Point) -> list[str]:

@@ -2,8 +2,8 @@
 said of it.
 
 Lines are only ever added. A process that is killed while it writes leaves a last line without its end, which
-does not count: that run is done again. A line that does not match its checksum, or does not have the values of
-a run, does not count either, and is named.
+does not count: that run is done again. A line that does not match its checksum, or does not have the values
+of a run, does not count either, and is named.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from tailback import signals
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.running import claimed
 from tailback.scenario import Problem, ScenarioError
+from tailback.sweeps.asked import begun_in
 from tailback.sweeps.journal import NAME as JOURNAL
 from tailback.sweeps.journal import Journal
 from tailback.sweeps.runs import Runs
@@ -144,10 +144,4 @@ def _chosen(design: TuneDesign, trials: list[Trial]) -> list[Trial]:
 
 
 def _begun_in(out: Path) -> TuneDesign:
-    try:
-        words = (out / DESIGN).read_text(encoding="utf-8")
-    except OSError:
-        raise ScenarioError(
-            [Problem(str(out), (), f"found no {DESIGN}, expected the folder of a tuning")]
-        ) from None
-    return read_tune(json.loads(words))
+    return read_tune(begun_in(out, DESIGN, "the folder of a tuning"))
