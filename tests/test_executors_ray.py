@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ ray = pytest.importorskip(
     "ray", reason="Ray is not installed: pip install 'tailback[ray]', where Ray has a wheel"
 )
 
+from tailback import cli, library  # noqa: E402
 from tailback.executors import Threads, WorkerLost  # noqa: E402
 from tailback.executors.ray import RayTasks  # noqa: E402
 from tailback.fitting import fit  # noqa: E402
@@ -36,6 +38,46 @@ def cluster() -> Iterator[Any]:
     if ray.is_initialized():
         ray.shutdown()
     one.shutdown()
+
+
+@pytest.mark.parametrize("form", ["ray://127.0.0.1:{}", "127.0.0.1:{}", "ray"])
+@pytest.mark.parametrize("command", ["sweep", "reproduce"])
+def test_nothing_at_an_address_is_one_line(
+    form: str,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Ray is not even asked: it would try again and again."""
+    with socket.socket() as held:  # bound, but it does not listen
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        on = form.format(port)
+        if form == "ray":
+            monkeypatch.setenv("RAY_ADDRESS", f"ray://127.0.0.1:{port}")
+        monkeypatch.setattr(ray, "init", lambda *a, **more: pytest.fail("Ray was asked"))
+        with pytest.raises(ScenarioError, match="found nothing that listens at ") as refused:
+            RayTasks(on)
+        assert str(refused.value).startswith(f"--on {on}: ")
+        assert "\n" not in str(refused.value)
+        if command == "sweep":
+            words = ["sweep", "--scenario", "first-flow", "--vary", "host.mtu=1024B", "--on", on]
+            assert cli.main([*words, "--out", str(tmp_path / "x")]) == 2
+        else:
+            name = next(iter(library.published()))
+            assert cli.main(["reproduce", name, "--on", on, "--out", str(tmp_path / "x")]) == 2
+        assert "found nothing that listens at" in capsys.readouterr().err
+        assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    "address", ["ray://", "ray://x:port", "ray://[::1", "ray://x:99999999", "a b:1", ":"]
+)
+def test_what_is_no_address_is_one_line(address: str) -> None:
+    with pytest.raises(ScenarioError, match="found nothing that listens at ") as refused:
+        RayTasks(address)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_sweep_with_a_node_lost_gives_the_same_tables(cluster: Any, tmp_path: Path) -> None:

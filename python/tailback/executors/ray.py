@@ -7,6 +7,8 @@ failed. What tasks tell stays where they are.
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import warnings
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
@@ -15,6 +17,7 @@ from typing import Any, TypeVar
 
 from tailback.executors.worker_lost import WorkerLost
 from tailback.scenario import Problem, ScenarioError
+from tailback.scenario.errors import plain
 from tailback.version import __version__, build
 
 Given = TypeVar("Given")
@@ -25,6 +28,10 @@ LOCAL = "ray"
 """The cluster of this machine, or the one that the environment names (RAY_ADDRESS); where there is none, one
 is started for as long as it is needed.
 """
+_CONNECT_S = 5.0
+"""Time that a cluster has to take a connection: Ray itself tries for minutes."""
+_CLIENT_PORT = 10001
+"""That of ray://host without one."""
 
 
 class RayTasks(Executor):
@@ -45,6 +52,8 @@ class RayTasks(Executor):
         self._lost = (errors.TaskUnschedulableError, errors.NodeDiedError, errors.WorkerCrashedError)
         self._ours = not ray.is_initialized()
         if self._ours:
+            there = os.environ.get("RAY_ADDRESS", "") if address == LOCAL else address
+            _look_whether_one_listens(address, there)
             try:
                 with warnings.catch_warnings():  # what is wrong is said in a line, below
                     warnings.simplefilter("ignore")
@@ -165,6 +174,22 @@ def _imported() -> Any:
         )
         raise _refused("", text) from None
     return ray
+
+
+def _look_whether_one_listens(given: str, address: str) -> None:
+    """Raises ScenarioError, of what was `given`, where nothing takes a connection at an address."""
+    client = address.startswith("ray://")
+    host, colon, port = address.removeprefix("ray://").partition("?")[0].rpartition(":")
+    if client and not colon:
+        host, port = port, str(_CLIENT_PORT)
+    elif not colon:  # a word, such as "auto"
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+    except (OSError, ValueError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        found = f"found nothing that listens at {plain(address)} ({plain(str(why))})"
+        raise _refused(given, f"{found}, expected a cluster that runs") from None
 
 
 def _refused(address: str, text: str) -> ScenarioError:

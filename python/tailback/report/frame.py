@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-import io
+import hashlib
 import json
 import re
 from functools import cache
@@ -30,6 +30,7 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     env.globals["plotly"] = _plotly
+    env.globals["frame"] = lambda: _frame(env)
     env.filters["units"] = keep_units
     env.filters["in_script"] = in_script
     env.filters["capitalised"] = lambda words: words[:1].upper() + words[1:]
@@ -38,10 +39,44 @@ def environment() -> Environment:
 
 @cache
 def _plotly() -> dict[str, str]:
-    """plotly.js, gzipped, as base64, and the licence at its head, which stays readable."""
+    """plotly.js, gzipped, as base64, the licence at its head, which stays readable, and its hash."""
     packed = (resources.files("tailback.report") / "vendor" / "plotly-cartesian.min.js.gz").read_bytes()
-    head = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(1000).decode()
-    return {"licence": head[: head.index("*/") + 2], "packed": base64.b64encode(packed).decode("ascii")}
+    text = gzip.decompress(packed).decode()
+    return {
+        "licence": text[: text.index("*/") + 2],
+        "packed": base64.b64encode(packed).decode("ascii"),
+        "hash": _hash(text),
+    }
+
+
+_frames: dict[str, str] = {}
+
+
+def _frame(env: Environment) -> dict[str, str]:
+    """The style and the script of every page, and the policy that lets a browser take these and no others:
+    whatever of a scenario or a capture got into a page, none of it runs, and nothing is sent.
+    """
+    if not _frames:
+        style = env.get_template("style.css").render()
+        script = f"{_plotly()['licence']}\n{env.get_template('page.js').render()}"
+        # plotly.js adds a style element without text, and sets the attributes of what it draws.
+        policy = {
+            "default-src": "'none'",
+            "script-src": f"{_hash(script)} {_plotly()['hash']}",
+            "style-src-elem": f"{_hash(style)} {_hash('')}",
+            "style-src-attr": "'unsafe-inline'",
+            "img-src": "data: blob:",
+            "base-uri": "'none'",
+            "form-action": "'none'",
+        }
+        words = "; ".join(f"{name} {sources}" for name, sources in policy.items())
+        _frames.update(style=style, script=script, policy=words)
+    return _frames
+
+
+def _hash(text: str) -> str:
+    """As a policy names an element by what is in it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def keep_units(words: str) -> str:
