@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
@@ -33,7 +33,10 @@ def inside(folder: Path) -> Iterator[None]:
     """Within this, files are read from a folder alone. The folder of a result may come from somebody else: a
     link in it must not put a file of its reader into a report.
     """
-    token = _folder.set(os.path.realpath(folder))
+    root = os.fspath(folder)
+    with suppress(OSError):  # where the working directory is gone, no relative path is anywhere
+        root = os.path.realpath(folder)
+    token = _folder.set(root)
     try:
         yield
     finally:
