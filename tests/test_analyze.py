@@ -279,7 +279,7 @@ def test_it_prints_json_and_writes_a_page(
     for part in (
         "Findings",
         "h0 to h2, QP 0x100",
-        "What was sent again",
+        "Retransmissions",
         "go-back-n",
         "from the first frame",
     ):

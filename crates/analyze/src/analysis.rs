@@ -1,14 +1,15 @@
 //! A capture from its first frame to its last.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
 use crate::bins::Bins;
-use crate::connections::{Connections, Kind};
-use crate::dissect::{dissect, Frame, Roce};
-use crate::pauses::{on_pfc, ByPriority};
+use crate::clock::{told, Time, NO_TIME};
+use crate::connections::{Connections, Fate, Kind};
+use crate::dissect::{dissect, Frame, Roce, Why};
+use crate::pauses::{on_pfc, ByPriority, Pauses};
 use crate::reader::{Interface, ReadError, Reader};
-use crate::report::{Interfaces, Report};
+use crate::report::{Classes, Clock, Interfaces, Report};
 
 /// An ECN field that says: congestion experienced.
 const CE: u8 = 0b11;
@@ -26,11 +27,13 @@ pub(crate) struct Counted {
     pub read_answers: u64,
     pub icrc_bad: u64,
     pub icrc_unknown: u64,
-    pub broken: u64,
     pub trimmed: u64,
     pub pfc: u64,
+    pub link_pauses: Pauses,
+    pub outer_ce: u64,
+    pub captured_twice: u64,
     pub pauses: ByPriority,
-    /// Frames whose time is before that of an earlier one.
+    /// Frames whose time is before that of the frame ahead.
     pub earlier: u64,
     pub line: Option<usize>,
     pub place: u32,
@@ -43,7 +46,14 @@ pub struct Analysis {
     reader: Reader,
     /// Time of the first frame, picoseconds since 1970.
     start_ps: Option<i128>,
-    now_ps: u64,
+    /// Of the newest frame that has a time.
+    now: Time,
+    earliest: Time,
+    latest: Time,
+    clock: Clock,
+    roce: Option<(Time, Time)>,
+    classes: Classes,
+    not_read: BTreeMap<Why, u64>,
     frames: u64,
     cut_short: bool,
     interfaces: Vec<Counted>,
@@ -61,7 +71,13 @@ impl Analysis {
         Ok(Analysis {
             reader: Reader::new(file)?,
             start_ps: None,
-            now_ps: 0,
+            now: NO_TIME,
+            earliest: 0,
+            latest: 0,
+            clock: Clock::default(),
+            roce: None,
+            classes: Classes::default(),
+            not_read: BTreeMap::new(),
             frames: 0,
             cut_short: false,
             interfaces: Vec::new(),
@@ -71,9 +87,9 @@ impl Analysis {
         })
     }
 
-    /// Bytes of the file that were read.
-    pub fn read_bytes(&self) -> u64 {
-        self.reader.read_bytes()
+    /// Bytes of the file that were read; of a compressed one, compressed.
+    pub fn source_bytes(&self) -> u64 {
+        self.reader.source_bytes()
     }
 
     /// Reads at most `max_frames` frames. `true`: the file has ended. A block that is cut short ends it, too: that is how the
@@ -94,14 +110,41 @@ impl Analysis {
             };
             let number = captured.interface as usize;
             let (at_ps, length) = (captured.at_ps, captured.length);
-            let start = *self.start_ps.get_or_insert(at_ps);
-            let at = u64::try_from((at_ps - start).max(0)).unwrap_or(u64::MAX);
+            let frame = dissect(captured.link_type, captured.bytes, length);
             self.frames += 1;
-            let frame = dissect(captured.link_type, captured.bytes);
             self.describe(number);
+            let at = self.tick(number, at_ps);
             self.take(number, at, length, &frame);
         }
         Ok(false)
+    }
+
+    /// The time of a frame, from the first on.
+    fn tick(&mut self, number: usize, at_ps: Option<i128>) -> Time {
+        let Some(at_ps) = at_ps else {
+            self.clock.without_time += 1;
+            return NO_TIME;
+        };
+        let at = at_ps - *self.start_ps.get_or_insert(at_ps);
+        if self.now != NO_TIME {
+            let jump = at - self.now;
+            if jump < 0 {
+                self.clock.backwards += 1;
+                self.clock.furthest_back_ps = self.clock.furthest_back_ps.max(-jump);
+                self.interfaces[number].earlier += 1;
+            } else if jump > self.clock.longest_jump_ps {
+                self.clock.longest_jump_ps = jump;
+                self.clock.longest_jump_after_frame = self.frames - 1;
+            }
+        }
+        self.now = at;
+        self.earliest = self.earliest.min(at);
+        self.latest = self.latest.max(at);
+        at
+    }
+
+    fn not_read(&mut self, why: Why) {
+        *self.not_read.entry(why).or_default() += 1;
     }
 
     /// Interfaces up to this one are counted from now on.
@@ -117,34 +160,41 @@ impl Analysis {
         }
     }
 
-    fn take(&mut self, number: usize, at: u64, length: u32, frame: &Frame) {
+    fn take(&mut self, number: usize, at: Time, length: u32, frame: &Frame) {
         let counted = &mut self.interfaces[number];
-        counted.earlier += (at < self.now_ps) as u64;
-        self.now_ps = self.now_ps.max(at);
         counted.frames += 1;
         counted.bytes += length as u64;
         if counted.holds_drops {
+            self.classes.dropped += 1;
             return;
         }
         if let Some(line) = counted.line {
             self.bins.add(line, at, length as u64);
         }
         match frame {
-            Frame::Other => {}
-            Frame::Broken => counted.broken += 1,
-            Frame::Trimmed => counted.trimmed += 1,
+            Frame::Known(name) => *self.classes.known.entry(name).or_default() += 1,
+            &Frame::NotRead(why) => {
+                counted.trimmed += (why == Why::Trimmed) as u64;
+                self.not_read(why);
+            }
+            Frame::Pause(quanta) => {
+                self.classes.link_pauses += 1;
+                counted.link_pauses.on_frame(at, *quanta, self.reader.interfaces()[number].speed_bps);
+            }
             Frame::Pfc(pfc) => {
+                self.classes.pfc += 1;
                 counted.pfc += 1;
                 on_pfc(&mut counted.pauses, at, pfc, self.reader.interfaces()[number].speed_bps);
             }
             Frame::Roce(roce) => {
                 counted.roce += 1;
-                counted.ce += (roce.ecn == CE) as u64;
                 match roce.icrc_ok {
                     Some(true) => {}
                     Some(false) => {
                         // A NIC would drop it, and so nothing follows from it.
                         counted.icrc_bad += 1;
+                        counted.ce += (roce.ecn == CE) as u64;
+                        self.not_read(Why::WrongIcrc);
                         return;
                     }
                     None => counted.icrc_unknown += 1,
@@ -154,35 +204,69 @@ impl Analysis {
         }
     }
 
-    fn take_roce(&mut self, number: usize, at: u64, length: u32, roce: &Roce) {
+    fn take_roce(&mut self, number: usize, at: Time, length: u32, roce: &Roce) {
         let counted = &mut self.interfaces[number];
-        let kind = self.connections.on_packet(counted.place, at, length, roce, &mut self.bins);
-        match kind {
-            Kind::Cnp => counted.cnps += 1,
-            Kind::Ack => counted.acks += 1,
-            Kind::Nak => counted.naks += 1,
-            Kind::ReadAnswer => counted.read_answers += 1,
-            Kind::Request | Kind::Other => {}
+        let fate = self.connections.on_packet(counted.place, at, length, roce, &mut self.bins);
+        let marked = match fate {
+            Fate::LeftOut => {
+                counted.ce += (roce.ecn == CE) as u64;
+                self.not_read(Why::TooManyQueuePairs);
+                return;
+            }
+            Fate::Copy { newly_marked } => {
+                counted.captured_twice += 1;
+                self.classes.captured_twice += 1;
+                newly_marked
+            }
+            Fate::Counted(kind) => {
+                match kind {
+                    Kind::Cnp => counted.cnps += 1,
+                    Kind::Ack => counted.acks += 1,
+                    Kind::Nak => counted.naks += 1,
+                    Kind::ReadAnswer => counted.read_answers += 1,
+                    Kind::Request | Kind::Other => {}
+                }
+                counted.outer_ce += (roce.outer_ce && roce.ecn != CE) as u64;
+                roce.ecn == CE
+            }
+        };
+        counted.ce += marked as u64;
+        self.classes.read += 1;
+        if at != NO_TIME {
+            let (first, last) = self.roce.unwrap_or((at, at));
+            self.roce = Some((first.min(at), last.max(at)));
         }
     }
 
     /// What was found.
     pub fn finish(mut self) -> Report {
-        let end = self.now_ps;
+        let end = if self.now == NO_TIME { NO_TIME } else { self.latest };
         if !self.reader.interfaces().is_empty() {
             self.describe(self.reader.interfaces().len() - 1);
         }
         self.connections.close();
         for counted in &mut self.interfaces {
             counted.pauses.iter_mut().for_each(|pauses| pauses.close(end));
+            counted.link_pauses.close(end);
         }
         let described = self.reader.interfaces();
+        let steps = described.iter().map(|interface| interface.clock_step_s);
+        self.clock.coarsest_step_s = steps.clone().fold(0.0, f64::max);
+        self.clock.finest_step_s = steps.reduce(f64::min).unwrap_or(0.0);
+        for (why, count) in &self.not_read {
+            *self.classes.not_read.entry(why.to_string()).or_default() += count;
+        }
+        debug_assert_eq!(self.classes.sum(), self.frames, "each frame is in one class");
         let interfaces = Interfaces::new(described, &self.interfaces, &self.places, &self.bins);
         Report {
             bytes: self.reader.read_bytes(),
             frames: self.frames,
             begin_s: self.start_ps.unwrap_or(0) as f64 / 1e12,
-            duration_ps: end,
+            duration_ps: self.latest - self.earliest,
+            classes: self.classes,
+            clock: self.clock,
+            roce_first_at_ps: self.roce.and_then(|(first, _)| told(first)),
+            roce_last_at_ps: self.roce.and_then(|(_, last)| told(last)),
             cut_short: self.cut_short,
             bin_ps: self.bins.width_ps(),
             interfaces,

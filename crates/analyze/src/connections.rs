@@ -4,12 +4,15 @@
 //! that they answer: the one in the other direction whose queue pair has the same number (Linux's rxe and simulated runs have that
 //! often), else the one whose newest PSN is the nearest above the answer's, and of several such the one that sent last.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use tailback_proto::wire::{Extension, NakCode, Opcode, Syndrome};
 
 use crate::bins::Bins;
-use crate::dissect::{Addresses, Roce};
+use crate::clock::{since, told, Time, NO_TIME};
+use crate::copies::{Copies, Equal, Known, Packet};
+use crate::dissect::{is_send_with_invalidate, Addresses, Roce};
 use crate::report::{address, Connection, Found, Listed};
 use crate::requests::{Manner, Recovery, Requests, Trigger};
 use crate::spread::{Range, Spread};
@@ -34,6 +37,35 @@ pub enum Kind {
     Other,
 }
 
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is one of its kind.
+    Counted(Kind),
+    /// It was captured before. `newly_marked`: it is marked, and the first was not.
+    Copy {
+        #[allow(missing_docs)]
+        newly_marked: bool,
+    },
+    /// Its queue pair is beyond the most that are followed.
+    LeftOut,
+}
+
+/// Whether a sender numbers its packets (identification of IPv4), or gives all the same.
+#[derive(Clone, Copy, Debug, Default)]
+struct Numbering {
+    last: Option<u16>,
+    counted: bool,
+}
+
+impl Numbering {
+    fn on_packet(&mut self, identification: Option<u16>) -> bool {
+        let before = std::mem::replace(&mut self.last, identification);
+        self.counted |= before.is_some() && identification.is_some() && before != identification;
+        self.counted && identification.is_some()
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     place: u32,
@@ -50,18 +82,26 @@ struct Way {
     other: Option<u32>,
     /// Whether no other place saw it before: then its times are the sender's.
     first_place: bool,
-    first_at_ps: u64,
-    last_at_ps: u64,
+    first_at_ps: Time,
+    last_at_ps: Time,
     packets: u64,
+    /// Packets captured twice, not counted elsewhere.
+    copies: u64,
+    /// Packets that may be.
+    perhaps_copies: u64,
+    /// Of CNPs, which a NIC makes by itself, and of the rest.
+    numbering: [Numbering; 2],
+    /// When, in packets, a NAK was last seen that asks for requests of this way, and from which PSN on.
+    asked_at: Option<(u32, u32)>,
     ect: u64,
     ce: u64,
     acks: u64,
     naks: [u64; 5],
     rnr_naks: u64,
     cnps: u64,
-    last_cnp_at_ps: u64,
+    last_cnp_at_ps: Time,
     cnp_gaps: Range,
-    recoveries: [[u64; 4]; 3],
+    recoveries: [[u64; 4]; 4],
     nak_to_again: Range,
     gap_to_nak: Range,
     silent: Range,
@@ -75,7 +115,8 @@ pub(crate) struct Connections {
     of: HashMap<Key, u32>,
     between: HashMap<(u32, Addresses), Vec<u32>>,
     first_places: HashMap<(Addresses, u32), u32>,
-    left_out: u64,
+    copies: Copies,
+    packets: u32,
     listed: Vec<Listed>,
     recoveries: u64,
     round_trips: Spread,
@@ -92,29 +133,71 @@ const RATIO_STEPS: usize = 40;
 
 impl Connections {
     /// A packet passes a place.
-    pub fn on_packet(&mut self, place: u32, at: u64, length: u32, roce: &Roce, bins: &mut Bins) -> Kind {
+    pub fn on_packet(&mut self, place: u32, at: Time, length: u32, roce: &Roce, bins: &mut Bins) -> Fate {
         let bth = &roce.headers.bth;
         let key = Key { place, addresses: roce.addresses, qp: bth.dest_qp };
-        let Some(number) = self.way(key, at) else {
-            self.left_out += 1;
-            return kind(roce);
-        };
+        let Some(number) = self.way(key, at) else { return Fate::LeftOut };
+        let kind = kind(roce);
+        match self.equal(number, kind, at, roce) {
+            Equal::No => {}
+            Equal::Perhaps => self.ways[number as usize].perhaps_copies += 1,
+            Equal::Copy { newly_marked } => {
+                let way = &mut self.ways[number as usize];
+                way.copies += 1;
+                way.ce += newly_marked as u64;
+                return Fate::Copy { newly_marked };
+            }
+        }
         let way = &mut self.ways[number as usize];
         way.packets += 1;
-        way.last_at_ps = at;
+        if at != NO_TIME {
+            way.last_at_ps = at;
+        }
         way.ect += (roce.ecn != 0) as u64;
         way.ce += (roce.ecn == CE) as u64;
-        let kind = kind(roce);
         match kind {
             Kind::Request => self.on_request(number, at, length, roce, bins),
             Kind::Cnp => self.on_cnp(number, at),
             Kind::Ack | Kind::Nak => self.on_answer(number, at, roce),
             Kind::ReadAnswer | Kind::Other => {}
         }
-        kind
+        Fate::Counted(kind)
     }
 
-    fn way(&mut self, key: Key, at: u64) -> Option<u32> {
+    /// What it is to an equal one before it.
+    fn equal(&mut self, number: u32, kind: Kind, at: Time, roce: &Roce) -> Equal {
+        self.packets = self.packets.wrapping_add(1);
+        let packet = Packet {
+            way: number,
+            kind: kind as u32,
+            psn: roce.headers.bth.psn,
+            digest: roce.digest,
+            marked: roce.ecn == CE,
+            at,
+            packet_number: self.packets,
+        };
+        let way = &mut self.ways[number as usize];
+        let counted = way.numbering[(kind == Kind::Cnp) as usize].on_packet(roce.identification);
+        let way = &self.ways[number as usize];
+        let other = || way.other.map(|other| &self.ways[other as usize]);
+        let known = || Known {
+            counted,
+            is_cnp: kind == Kind::Cnp,
+            others_are_copies: way.copies > 0 || other().is_some_and(|other| other.copies > 0),
+            asked_at: match kind {
+                Kind::Request if way.requests.is_recovering_up_to(packet.psn) => Some(self.packets),
+                Kind::Request => way.asked_at.filter(|&(_, psn)| psn == packet.psn).map(|(at, _)| at),
+                // What is received once more is acknowledged once more.
+                Kind::Ack | Kind::ReadAnswer => {
+                    other().filter(|other| other.requests.is_recovering()).map(|_| self.packets)
+                }
+                Kind::Nak | Kind::Cnp | Kind::Other => None,
+            },
+        };
+        self.copies.on_packet(&packet, known)
+    }
+
+    fn way(&mut self, key: Key, at: Time) -> Option<u32> {
         if let Some(&number) = self.of.get(&key) {
             return Some(number);
         }
@@ -130,6 +213,10 @@ impl Connections {
             first_at_ps: at,
             last_at_ps: at,
             packets: 0,
+            copies: 0,
+            perhaps_copies: 0,
+            numbering: [Numbering::default(); 2],
+            asked_at: None,
             ect: 0,
             ce: 0,
             acks: 0,
@@ -138,7 +225,7 @@ impl Connections {
             cnps: 0,
             last_cnp_at_ps: 0,
             cnp_gaps: Range::default(),
-            recoveries: [[0; 4]; 3],
+            recoveries: [[0; 4]; 4],
             nak_to_again: Range::default(),
             gap_to_nak: Range::default(),
             silent: Range::default(),
@@ -149,7 +236,7 @@ impl Connections {
         Some(number)
     }
 
-    fn on_request(&mut self, number: u32, at: u64, length: u32, roce: &Roce, bins: &mut Bins) {
+    fn on_request(&mut self, number: u32, at: Time, length: u32, roce: &Roce, bins: &mut Bins) {
         let way = &mut self.ways[number as usize];
         if !way.requests.any() {
             way.line = bins.add_line();
@@ -172,34 +259,36 @@ impl Connections {
         let way = &mut self.ways[number as usize];
         way.recoveries[recovery.trigger as usize][recovery.manner as usize] += 1;
         self.recoveries += 1;
+        if self.listed.len() < MAX_LISTED {
+            self.listed.push(Listed { way: number, recovery });
+        }
         match (recovery.trigger, recovery.nak_at_ps) {
             (Trigger::Nak, Some(nak_at)) => {
-                let took = recovery.sent_at_ps.saturating_sub(nak_at);
+                let Some(took) = since(recovery.sent_at_ps.unwrap_or(NO_TIME), nak_at) else { return };
                 way.nak_to_again.add(took);
                 if way.first_place {
                     self.nak_to_again.add(took);
                 }
             }
             (Trigger::Timeout, _) => {
-                way.silent.add(recovery.silent_ps);
+                let Some(silent) = recovery.silent_ps else { return };
+                way.silent.add(silent);
                 if way.first_place {
-                    self.silences.add(recovery.silent_ps);
+                    self.silences.add(silent);
                 }
             }
             _ => {}
         }
-        if self.listed.len() < MAX_LISTED {
-            self.listed.push(Listed { way: number, recovery });
-        }
     }
 
-    fn on_cnp(&mut self, number: u32, at: u64) {
+    fn on_cnp(&mut self, number: u32, at: Time) {
         let way = &mut self.ways[number as usize];
         if way.cnps > 0 {
-            let gap = at.saturating_sub(way.last_cnp_at_ps);
-            way.cnp_gaps.add(gap);
-            if way.first_place {
-                self.cnp_gaps.add(gap);
+            if let Some(gap) = since(at, way.last_cnp_at_ps) {
+                way.cnp_gaps.add(gap);
+                if way.first_place {
+                    self.cnp_gaps.add(gap);
+                }
             }
         }
         way.cnps += 1;
@@ -209,7 +298,7 @@ impl Connections {
         }
     }
 
-    fn on_answer(&mut self, number: u32, at: u64, roce: &Roce) {
+    fn on_answer(&mut self, number: u32, at: Time, roce: &Roce) {
         let syndrome = match roce.headers.extension {
             Extension::Aeth(aeth) | Extension::AtomicAck(aeth, _) => aeth.syndrome,
             _ => return,
@@ -236,8 +325,9 @@ impl Connections {
         let sender = &mut self.ways[other as usize];
         match asks {
             Some(trigger) => {
-                if let Some(gap_at) = sender.requests.on_nak(at, psn, trigger) {
-                    let took = at.saturating_sub(gap_at);
+                sender.asked_at = Some((self.packets, psn));
+                let gap_at = sender.requests.on_nak(at, psn, trigger);
+                if let Some(took) = gap_at.and_then(|gap_at| since(at, gap_at)) {
                     sender.gap_to_nak.add(took);
                     self.gap_to_nak.add(took);
                 }
@@ -271,7 +361,7 @@ impl Connections {
         let same = candidates.iter().filter(free).find(|&&one| self.ways[one as usize].key.qp == qp);
         let chosen = same.copied().filter(|&one| behind(one).is_some()).or_else(|| {
             let near = candidates.iter().filter(free).filter_map(|&one| Some((behind(one)?, one)));
-            let last = |one: u32| u64::MAX - self.ways[one as usize].requests.last_at_ps();
+            let last = |one: u32| Reverse(self.ways[one as usize].requests.last_at_ps());
             match psn {
                 Some(_) => near.min_by_key(|&(behind, one)| (behind, last(one))).map(|(_, one)| one),
                 // A CNP has no PSN: it belongs to the only candidate, or is not assigned.
@@ -299,7 +389,6 @@ impl Connections {
         let connections = self.ways.iter().enumerate().filter(with_requests);
         Found {
             connections: connections.map(|(number, way)| self.connection(number as u32, way, bins)).collect(),
-            left_out_packets: self.left_out,
             recoveries: self.recoveries,
             listed: self.listed.clone(),
             round_trips: self.round_trips.told(),
@@ -324,9 +413,12 @@ impl Connections {
             destination: address(way.key.addresses.destination),
             destination_qp: way.key.qp,
             source_qp: back.map(|back| back.key.qp),
-            first_at_ps: way.first_at_ps,
-            last_at_ps: way.last_at_ps,
+            first_at_ps: told(way.first_at_ps),
+            last_at_ps: told(way.last_at_ps),
+            active_ps: requests.active_ps(),
             packets: requests.packets,
+            captured_twice: way.copies,
+            perhaps_captured_twice: way.perhaps_copies,
             retransmitted: requests.retransmitted,
             payload_bytes: requests.payload_bytes,
             new_payload_bytes: requests.new_payload_bytes,
@@ -344,6 +436,7 @@ impl Connections {
             by_nak: sum(Trigger::Nak),
             by_rnr_nak: sum(Trigger::RnrNak),
             by_timeout: sum(Trigger::Timeout),
+            by_cause_not_seen: sum(Trigger::NotSeen),
             go_back_n: manner(Manner::GoBackN),
             selective: manner(Manner::Selective),
             round_trips: requests.round_trips,
@@ -370,7 +463,7 @@ fn kind(roce: &Roce) -> Kind {
             _ => Kind::Ack,
         },
         ReadResponseFirst | ReadResponseMiddle | ReadResponseLast | ReadResponseOnly => Kind::ReadAnswer,
-        opcode if opcode.is_request() => Kind::Request,
+        opcode if opcode.is_request() || is_send_with_invalidate(opcode) => Kind::Request,
         _ => Kind::Other,
     }
 }

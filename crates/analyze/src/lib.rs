@@ -8,11 +8,15 @@
 //!
 //! Sources: those of `tailback_proto::wire`; draft-ietf-opsawg-pcapng.
 //!
-//! Leaves out: the answers of READs (counted, not followed), unreliable and datagram services (counted), fragments, tunnels.
+//! Every frame is in one class ([`report::Classes`]): read, a pause, known to be something else, or not read and why.
+//!
+//! Leaves out: the answers of READs (counted, not followed); unreliable and datagram services, fragments, RoCE v1 (not read).
 
 mod analysis;
 mod bins;
+pub mod clock;
 pub mod connections;
+pub mod copies;
 pub mod dissect;
 pub mod pauses;
 pub mod reader;

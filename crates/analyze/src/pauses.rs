@@ -6,6 +6,8 @@
 use serde::Serialize;
 use tailback_proto::wire::Pfc;
 
+use crate::clock::{since, Time, NO_TIME};
+
 /// Bit times of a quantum.
 const QUANTUM_BITS: u128 = 512;
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
@@ -20,30 +22,32 @@ pub struct Pauses {
     /// Pauses, renewed ones once.
     pub pauses: u64,
     /// All of them together, picoseconds.
-    pub paused_ps: u64,
+    pub paused_ps: u128,
     /// The longest, and when it began.
     pub longest_ps: u64,
     /// When the longest began.
-    pub longest_at_ps: u64,
+    pub longest_at_ps: Time,
     /// When the first began.
-    pub first_at_ps: u64,
+    pub first_at_ps: Time,
     #[serde(skip)]
-    running: Option<(u64, u64)>,
+    running: Option<(Time, Time)>,
 }
 
 impl Pauses {
     /// A frame names this priority, with its quanta.
-    pub fn on_frame(&mut self, now: u64, quanta: u16, speed_bps: Option<u64>) {
+    pub fn on_frame(&mut self, now: Time, quanta: u16, speed_bps: Option<u64>) {
+        *if quanta == 0 { &mut self.xon } else { &mut self.xoff } += 1;
+        if now == NO_TIME {
+            return;
+        }
         self.expire(now);
         if quanta == 0 {
-            self.xon += 1;
             self.end(now);
             return;
         }
-        self.xoff += 1;
         let lasts =
             speed_bps.map(|speed| (quanta as u128 * QUANTUM_BITS * PS_PER_SECOND / speed as u128) as u64);
-        let until = lasts.map_or(u64::MAX, |lasts| now.saturating_add(lasts));
+        let until = lasts.map_or(Time::MAX, |lasts| now + lasts as Time);
         match &mut self.running {
             Some((_, end)) => *end = until,
             None => {
@@ -56,16 +60,16 @@ impl Pauses {
         }
     }
 
-    fn expire(&mut self, now: u64) {
+    fn expire(&mut self, now: Time) {
         if let Some((_, until)) = self.running.filter(|&(_, until)| until <= now) {
             self.end(until);
         }
     }
 
-    fn end(&mut self, now: u64) {
+    fn end(&mut self, now: Time) {
         if let Some((from, _)) = self.running.take() {
-            let lasted = now.saturating_sub(from);
-            self.paused_ps += lasted;
+            let lasted = since(now, from).unwrap_or(0);
+            self.paused_ps += lasted as u128;
             if lasted > self.longest_ps {
                 (self.longest_ps, self.longest_at_ps) = (lasted, from);
             }
@@ -73,7 +77,10 @@ impl Pauses {
     }
 
     /// The capture ends.
-    pub fn close(&mut self, now: u64) {
+    pub fn close(&mut self, now: Time) {
+        if now == NO_TIME {
+            return;
+        }
         self.expire(now);
         self.end(now);
     }
@@ -83,7 +90,7 @@ impl Pauses {
 pub type ByPriority = [Pauses; 8];
 
 /// A frame asks for pauses.
-pub fn on_pfc(pauses: &mut ByPriority, now: u64, pfc: &Pfc, speed_bps: Option<u64>) {
+pub fn on_pfc(pauses: &mut ByPriority, now: Time, pfc: &Pfc, speed_bps: Option<u64>) {
     for (priority, quanta) in pfc.time.into_iter().enumerate() {
         if pfc.class_enable_vector & 1 << priority != 0 {
             pauses[priority].on_frame(now, quanta, speed_bps);

@@ -3,9 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read;
+use std::io::{self, BufReader, Read};
 use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::Arc;
 
+use flate2::bufread::MultiGzDecoder;
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{create_reader, Block, OptionCode, PcapBlockOwned, PcapError};
@@ -14,14 +18,17 @@ use pcap_parser::{create_reader, Block, OptionCode, PcapBlockOwned, PcapError};
 const BUFFER_BYTES: usize = 4 << 20;
 /// Most interfaces of a file: sections and their descriptions may come without end.
 const MAX_INTERFACES: usize = 1 << 16;
-/// From the begin of an enhanced packet block to its frame.
+/// From the begin of an enhanced packet block to its frame, and of a simple and an old one.
 const PACKET_AHEAD_BYTES: usize = 28;
+const SIMPLE_AHEAD_BYTES: usize = 12;
+const OLD_PACKET: u32 = 2;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
 
 /// Link types (tcpdump.org, "Link-layer header types").
 pub const ETHERNET: i32 = 1;
-/// An IP packet without a link header.
-pub const RAW_IP: i32 = 101;
+/// An IP packet without a link header: of OpenBSD, of others, of either version, IPv4, IPv6.
+pub const RAW_IP: [i32; 5] = [12, 14, 101, 228, 229];
 /// `tcpdump -i any`: 16 bytes ahead of the packet, the last two an EtherType.
 pub const LINUX_SLL: i32 = 113;
 /// The same, second version: 20 bytes, the first two an EtherType.
@@ -40,6 +47,8 @@ pub enum ReadError {
     NoInterface,
     /// More interfaces than are followed.
     TooManyInterfaces,
+    /// gzip that cannot be undone.
+    BrokenGzip,
     /// The system cannot read it.
     Io,
 }
@@ -52,6 +61,7 @@ impl fmt::Display for ReadError {
             ReadError::Broken => "found a block that is broken or longer than 4 MiB",
             ReadError::NoInterface => "found a packet of an interface that is not described",
             ReadError::TooManyInterfaces => "found more than 65,536 interfaces",
+            ReadError::BrokenGzip => "found gzip that is broken",
             ReadError::Io => "cannot be read",
         })
     }
@@ -68,7 +78,10 @@ pub struct Interface {
     pub link_type: i32,
     /// Its rate, where the file has it, bit/s.
     pub speed_bps: Option<u64>,
-    units_per_second: u64,
+    /// Step of its clock, seconds.
+    pub clock_step_s: f64,
+    snap_bytes: u32,
+    units_per_second: u128,
     offset_s: i64,
 }
 
@@ -79,8 +92,8 @@ pub struct Captured<'a> {
     pub interface: u32,
     /// What it begins with.
     pub link_type: i32,
-    /// Since 1970, picoseconds.
-    pub at_ps: i128,
+    /// Since 1970, picoseconds; none: the file does not say when (simple packet blocks).
+    pub at_ps: Option<i128>,
     /// Its length on the wire, as the capture has it.
     pub length: u32,
     /// What was kept of it.
@@ -96,9 +109,80 @@ pub struct Reader {
     /// Bytes of the frame that was handed out.
     taken: usize,
     read_bytes: u64,
+    source: Arc<SourceState>,
     names: BTreeMap<String, String>,
     /// Of pcap: units of a second.
     legacy_units: u64,
+    big_endian: bool,
+}
+
+/// What became of the file below the blocks, which know only that it ended.
+#[derive(Default)]
+struct SourceState {
+    /// Bytes of the file, compressed or not.
+    read_bytes: AtomicU64,
+    gzip_ended_early: AtomicBool,
+    gzip_broken: AtomicBool,
+}
+
+/// A file that gives as many bytes as are asked for unless it ends: a pipe gives fewer.
+struct Source<R> {
+    from: R,
+    state: Arc<SourceState>,
+}
+
+impl<R: Read> Read for Source<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < into.len() {
+            match self.from.read(&mut into[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::Interrupted => {}
+                    io::ErrorKind::UnexpectedEof => {
+                        self.state.gzip_ended_early.store(true, Relaxed);
+                        break;
+                    }
+                    io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+                        self.state.gzip_broken.store(true, Relaxed);
+                        break;
+                    }
+                    _ => return Err(error),
+                },
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// Counts what is read.
+struct Counting<R> {
+    from: R,
+    state: Arc<SourceState>,
+}
+
+impl<R: Read> Read for Counting<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        self.state.read_bytes.fetch_add(read as u64, Relaxed);
+        Ok(read)
+    }
+}
+
+/// The bytes of a capture: of the file, or of what gzip made it from.
+fn source(file: impl Read + Send + 'static, state: &Arc<SourceState>) -> io::Result<Box<dyn Read + Send>> {
+    let mut file = Counting { from: file, state: Arc::clone(state) };
+    let mut begin = Vec::with_capacity(GZIP_MAGIC.len());
+    file.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut begin)?;
+    let zipped = begin == GZIP_MAGIC;
+    let file = io::Cursor::new(begin).chain(file);
+    let state = Arc::clone(state);
+    Ok(if zipped {
+        Box::new(Source { from: MultiGzDecoder::new(BufReader::with_capacity(1 << 16, file)), state })
+    } else {
+        Box::new(Source { from: file, state })
+    })
 }
 
 impl Reader {
@@ -107,7 +191,10 @@ impl Reader {
     /// # Errors
     /// [`ReadError::NotACapture`].
     pub fn new(file: impl Read + Send + 'static) -> Result<Reader, ReadError> {
-        let blocks = create_reader(BUFFER_BYTES, file).map_err(|error| match error {
+        let state = Arc::default();
+        let from = source(file, &state).map_err(|_| ReadError::Io)?;
+        let blocks = create_reader(BUFFER_BYTES, from).map_err(|error| match error {
+            _ if state.gzip_broken.load(Relaxed) => ReadError::BrokenGzip,
             PcapError::ReadError => ReadError::Io,
             _ => ReadError::NotACapture,
         })?;
@@ -117,8 +204,10 @@ impl Reader {
             first_interface: 0,
             taken: 0,
             read_bytes: 0,
+            source: state,
             names: BTreeMap::new(),
             legacy_units: 1_000_000,
+            big_endian: false,
         })
     }
 
@@ -132,9 +221,14 @@ impl Reader {
         &self.names
     }
 
-    /// Bytes of the file that were read.
+    /// Bytes of the capture that were read, without compression.
     pub fn read_bytes(&self) -> u64 {
         self.read_bytes
+    }
+
+    /// Bytes of the file that were read; some may be ahead of [`Self::read_bytes`].
+    pub fn source_bytes(&self) -> u64 {
+        self.source.read_bytes.load(Relaxed)
     }
 
     fn consume(&mut self) {
@@ -159,9 +253,12 @@ impl Reader {
                                 if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
                             Found::Interface(Interface {
                                 name: None,
-                                link_type: header.network.0,
+                                // What lies above is the length of the FCS (draft-ietf-opsawg-pcap, 4).
+                                link_type: header.network.0 & 0xffff,
                                 speed_bps: None,
-                                units_per_second: 1_000_000,
+                                clock_step_s: 1.0 / self.legacy_units as f64,
+                                snap_bytes: 0,
+                                units_per_second: self.legacy_units as u128,
                                 offset_s: 0,
                             })
                         }
@@ -170,9 +267,18 @@ impl Reader {
                             let at_ps = (frame.ts_sec as u128 * PS_PER_SECOND + fraction) as i128;
                             let kept = (frame.caplen as usize).min(frame.data.len());
                             let ahead = taken - frame.data.len();
-                            Found::Frame { interface: 0, at_ps, length: frame.origlen, ahead, kept }
+                            Found::Frame {
+                                interface: 0,
+                                at_ps: Some(at_ps),
+                                length: frame.origlen,
+                                ahead,
+                                kept,
+                            }
                         }
-                        PcapBlockOwned::NG(Block::SectionHeader(_)) => Found::Section,
+                        PcapBlockOwned::NG(Block::SectionHeader(header)) => {
+                            self.big_endian = header.big_endian();
+                            Found::Section
+                        }
                         PcapBlockOwned::NG(Block::InterfaceDescription(described)) => {
                             Found::Interface(interface(&described))
                         }
@@ -182,7 +288,7 @@ impl Reader {
                             let units = (packet.ts_high as u64) << 32 | packet.ts_low as u64;
                             Found::Frame {
                                 interface,
-                                at_ps: clock.picoseconds(units),
+                                at_ps: Some(clock.picoseconds(units)),
                                 length: packet.origlen,
                                 ahead: PACKET_AHEAD_BYTES,
                                 kept: packet.packet_data().len(),
@@ -194,10 +300,44 @@ impl Reader {
                             }
                             Found::Nothing
                         }
-                        // A simple packet has no time; the rest are no packets.
+                        PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+                            let described = self.interfaces.get(first).ok_or(ReadError::NoInterface)?;
+                            let snap = match described.snap_bytes {
+                                0 => usize::MAX,
+                                bytes => bytes as usize,
+                            };
+                            Found::Frame {
+                                interface: first,
+                                at_ps: None,
+                                length: packet.origlen,
+                                ahead: SIMPLE_AHEAD_BYTES,
+                                kept: packet.packet_data().len().min(snap),
+                            }
+                        }
+                        PcapBlockOwned::NG(Block::Unknown(block))
+                            if block_type(&block, self.big_endian) == OLD_PACKET =>
+                        {
+                            let packet = OldPacket::parse(block.data, self.big_endian)?;
+                            let interface = first + packet.interface as usize;
+                            let clock = self.interfaces.get(interface).ok_or(ReadError::NoInterface)?;
+                            Found::Frame {
+                                interface,
+                                at_ps: Some(clock.picoseconds(packet.units)),
+                                length: packet.length,
+                                ahead: PACKET_AHEAD_BYTES,
+                                kept: packet.kept,
+                            }
+                        }
+                        // The rest are no packets.
                         PcapBlockOwned::NG(_) => Found::Nothing,
                     };
                     (taken, found)
+                }
+                Err(PcapError::Eof | PcapError::UnexpectedEof) if self.source.gzip_broken.load(Relaxed) => {
+                    return Err(ReadError::BrokenGzip)
+                }
+                Err(PcapError::Eof) if self.source.gzip_ended_early.load(Relaxed) => {
+                    return Err(ReadError::CutShort)
                 }
                 Err(PcapError::Eof) => return Ok(None),
                 Err(PcapError::Incomplete(_)) => {
@@ -242,15 +382,20 @@ enum Found {
     Nothing,
     Section,
     Interface(Interface),
-    Frame { interface: usize, at_ps: i128, length: u32, ahead: usize, kept: usize },
+    Frame { interface: usize, at_ps: Option<i128>, length: u32, ahead: usize, kept: usize },
 }
 
 impl Interface {
     fn picoseconds(&self, units: u64) -> i128 {
-        let units_per_second = self.units_per_second as u128;
         // 2^64 units of a second times 10^12 fit 128 bits.
-        (units as u128 * PS_PER_SECOND / units_per_second) as i128
-            + self.offset_s as i128 * PS_PER_SECOND as i128
+        let product = units as u128 * PS_PER_SECOND;
+        // 128-bit division is slow, and most clocks tick in nanoseconds or microseconds.
+        let fraction = match (u64::try_from(self.units_per_second), units.checked_mul(1000)) {
+            (Ok(1_000_000_000), Some(ps)) => ps as u128,
+            (Ok(1_000_000), _) => units as u128 * 1_000_000,
+            _ => product / self.units_per_second,
+        };
+        fraction as i128 + self.offset_s as i128 * PS_PER_SECOND as i128
     }
 }
 
@@ -263,22 +408,71 @@ fn add_name(names: &mut BTreeMap<String, String>, kind: u16, value: &[u8]) {
     }
 }
 
+/// The type of a block that the library does not know.
+fn block_type(block: &pcap_parser::UnknownBlock, big_endian: bool) -> u32 {
+    if big_endian {
+        block.block_type.swap_bytes()
+    } else {
+        block.block_type
+    }
+}
+
+/// The fields of a packet block, the predecessor of the enhanced one (draft-ietf-opsawg-pcapng, appendix A).
+struct OldPacket {
+    interface: u16,
+    units: u64,
+    length: u32,
+    kept: usize,
+}
+
+impl OldPacket {
+    const FIELDS_BYTES: usize = 20;
+
+    fn parse(body: &[u8], big_endian: bool) -> Result<OldPacket, ReadError> {
+        let fields: [u8; OldPacket::FIELDS_BYTES] = *body.first_chunk().ok_or(ReadError::Broken)?;
+        let word = |at: usize| {
+            let bytes = [fields[at], fields[at + 1], fields[at + 2], fields[at + 3]];
+            if big_endian {
+                u32::from_be_bytes(bytes)
+            } else {
+                u32::from_le_bytes(bytes)
+            }
+        };
+        let kept = word(12) as usize;
+        if kept > body.len() - OldPacket::FIELDS_BYTES {
+            return Err(ReadError::Broken);
+        }
+        let interface = [fields[0], fields[1]];
+        Ok(OldPacket {
+            interface: if big_endian { u16::from_be_bytes(interface) } else { u16::from_le_bytes(interface) },
+            units: (word(4) as u64) << 32 | word(8) as u64,
+            length: word(16),
+            kept,
+        })
+    }
+}
+
 fn interface(described: &pcap_parser::InterfaceDescriptionBlock) -> Interface {
-    // A power of two where the first bit is set, else of ten (draft-ietf-opsawg-pcapng, 4.2); the library knows those of ten.
-    let resolution = described.if_tsresol;
-    let exponent = (resolution & 0x7f) as u32;
-    let units = if resolution & 0x80 == 0 { 10u64.checked_pow(exponent) } else { 1u64.checked_shl(exponent) };
-    let speed = described.options.iter().find(|option| option.code == OptionCode::IfSpeed);
     let big_endian = described.block_type != pcap_parser::IDB_MAGIC;
-    let speed_bps = speed.and_then(|option| {
+    // The library reads options of 8 bytes as little-endian in every file.
+    let option = |code: OptionCode| {
+        let option = described.options.iter().find(|option| option.code == code)?;
         let bytes: [u8; 8] = option.value().get(..8)?.try_into().ok()?;
         Some(if big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
-    });
+    };
+    // A power of two where the first bit is set, else of ten (draft-ietf-opsawg-pcapng, 4.2).
+    let exponent = (described.if_tsresol & 0x7f) as u32;
+    let (base, two) =
+        (if described.if_tsresol & 0x80 == 0 { 10.0f64 } else { 2.0 }, described.if_tsresol & 0x80 != 0);
+    // Of more units than fit, 2^64 are less than a picosecond.
+    let units = if two { 1u128.checked_shl(exponent) } else { 10u128.checked_pow(exponent) };
     Interface {
         name: described.if_name().and_then(Result::ok).map(|name| name.chars().take(64).collect()),
         link_type: described.linktype.0,
-        speed_bps: speed_bps.filter(|&speed| speed > 0),
-        units_per_second: units.unwrap_or(1_000_000),
-        offset_s: described.if_tsoffset,
+        speed_bps: option(OptionCode::IfSpeed).filter(|&speed| speed > 0),
+        clock_step_s: base.powi(-(exponent as i32)),
+        snap_bytes: described.snaplen,
+        units_per_second: units.unwrap_or(u128::MAX),
+        offset_s: option(OptionCode::IfTsoffset).unwrap_or(0) as i64,
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::analysis::Counted;
 use crate::bins::Bins;
+use crate::clock::Time;
 use crate::pauses::Pauses;
 use crate::reader::Interface;
 use crate::requests::Recovery;
@@ -21,16 +22,69 @@ pub struct Report {
     pub frames: u64,
     /// Time of the first frame, seconds since 1970.
     pub begin_s: f64,
-    pub duration_ps: u64,
+    /// From the earliest to the latest frame.
+    pub duration_ps: Time,
+    pub classes: Classes,
+    pub clock: Clock,
+    /// Of the first and the last RoCEv2 packet that was read.
+    pub roce_first_at_ps: Option<Time>,
+    pub roce_last_at_ps: Option<Time>,
     /// The file ends within a block.
     pub cut_short: bool,
     /// Width of the bins of series.
-    pub bin_ps: u64,
+    pub bin_ps: u128,
     pub interfaces: Vec<Interfaces>,
     #[serde(flatten)]
     pub found: Found,
     /// Names of addresses, as the file has them.
     pub names: BTreeMap<String, String>,
+}
+
+/// What every frame of the file is: each is in exactly one class.
+#[derive(Debug, Default, Serialize)]
+pub struct Classes {
+    /// RoCEv2, read; those captured twice among them.
+    pub read: u64,
+    /// Of [`Self::read`]: those that were captured before, and count nowhere else.
+    pub captured_twice: u64,
+    /// Pauses of priorities.
+    pub pfc: u64,
+    /// Pauses of whole links (802.3x).
+    pub link_pauses: u64,
+    /// Known and not RoCE, by protocol.
+    pub known: BTreeMap<&'static str, u64>,
+    /// Not read, by reason.
+    pub not_read: BTreeMap<String, u64>,
+    /// Dropped by the simulator, which keeps them apart.
+    pub dropped: u64,
+}
+
+impl Classes {
+    /// All frames.
+    pub fn sum(&self) -> u64 {
+        let known: u64 = self.known.values().sum();
+        let not_read: u64 = self.not_read.values().sum();
+        self.read + self.pfc + self.link_pauses + known + not_read + self.dropped
+    }
+}
+
+/// What is to be known of the times of a file.
+#[derive(Debug, Default, Serialize)]
+pub struct Clock {
+    /// Frames that the file gives no time.
+    pub without_time: u64,
+    /// Frames whose time is before that of the frame ahead.
+    pub backwards: u64,
+    /// The furthest of them.
+    pub furthest_back_ps: Time,
+    /// The longest time between a frame and the next.
+    pub longest_jump_ps: Time,
+    /// The number of the frame before it, from 1 on.
+    pub longest_jump_after_frame: u64,
+    /// The coarsest step of an interface's clock, seconds.
+    pub coarsest_step_s: f64,
+    /// The finest; times are kept to the picosecond.
+    pub finest_step_s: f64,
 }
 
 /// An interface, and what it carried.
@@ -53,10 +107,15 @@ pub struct Interfaces {
     pub read_answers: u64,
     pub icrc_bad: u64,
     pub icrc_unknown: u64,
-    pub broken: u64,
     pub trimmed: u64,
     pub pfc: u64,
-    /// Frames whose time is before that of an earlier one.
+    /// Pauses of the whole link (802.3x).
+    pub link_pauses: Pauses,
+    /// Packets that are not marked, though an IP header of a tunnel around them is.
+    pub outer_ce: u64,
+    /// Packets that were captured before.
+    pub captured_twice: u64,
+    /// Frames whose time is before that of the frame ahead.
     pub earlier: u64,
     /// By priority; of those that a frame named.
     pub pauses: BTreeMap<u8, Pauses>,
@@ -91,9 +150,11 @@ impl Interfaces {
             read_answers: c.read_answers,
             icrc_bad: c.icrc_bad,
             icrc_unknown: c.icrc_unknown,
-            broken: c.broken,
             trimmed: c.trimmed,
             pfc: c.pfc,
+            link_pauses: c.link_pauses,
+            outer_ce: c.outer_ce,
+            captured_twice: c.captured_twice,
             earlier: c.earlier,
             pauses: (0..8u8).zip(c.pauses).filter(|(_, pauses)| pauses.xoff + pauses.xon > 0).collect(),
             bins: c.line.map(|line| bins.line(line).to_vec()),
@@ -107,8 +168,6 @@ impl Interfaces {
 #[allow(missing_docs)] // named as what they are
 pub struct Found {
     pub connections: Vec<Connection>,
-    /// Packets of queue pairs beyond the most that are followed.
-    pub left_out_packets: u64,
     pub recoveries: u64,
     /// The first of them.
     pub listed: Vec<Listed>,
@@ -116,7 +175,7 @@ pub struct Found {
     pub cnp_gaps: Option<SpreadOf>,
     pub gap_to_nak: Option<SpreadOf>,
     pub nak_to_retransmission: Option<SpreadOf>,
-    /// How long senders had been silent before they sent again without a NAK.
+    /// How long senders had been silent before they retransmitted without a NAK.
     pub timeout_silences: Option<SpreadOf>,
     pub reaction_ratio_step: f64,
     /// CNPs by the ratio of the rates after and before.
@@ -144,12 +203,18 @@ pub struct Connection {
     pub destination_qp: u32,
     /// Known once it was answered.
     pub source_qp: Option<u32>,
-    pub first_at_ps: u64,
-    pub last_at_ps: u64,
+    pub first_at_ps: Option<Time>,
+    pub last_at_ps: Option<Time>,
+    /// From the first request to the last.
+    pub active_ps: Option<Time>,
     pub packets: u64,
+    /// Packets to this queue pair that were captured before; they count nowhere else.
+    pub captured_twice: u64,
+    /// Packets that equal one before, and are counted: whether they were captured twice cannot be told.
+    pub perhaps_captured_twice: u64,
     pub retransmitted: u64,
     pub payload_bytes: u64,
-    /// Without what was sent again.
+    /// Without what was retransmitted.
     pub new_payload_bytes: u64,
     pub messages: u64,
     pub ect: u64,
@@ -165,7 +230,9 @@ pub struct Connection {
     pub cnp_gaps: Range,
     pub by_nak: u64,
     pub by_rnr_nak: u64,
+    /// Without a NAK, by a sender that was silent for at least 100 us.
     pub by_timeout: u64,
+    pub by_cause_not_seen: u64,
     pub go_back_n: u64,
     pub selective: u64,
     pub round_trips: Range,

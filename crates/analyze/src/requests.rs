@@ -1,20 +1,26 @@
-//! The requests of a connection as they pass a point: gaps in their PSNs, and what is sent again.
+//! The requests of a connection as they pass a point: gaps in their PSNs, and what is retransmitted.
 //!
 //! What is seen depends on the point. Behind a loss there is a gap; ahead of it there is none, and the packet comes a second time.
 //! A packet that fills a gap is *late* (overtaken on the way) where no NAK asked for it and it comes within [`LATE_PS`]; else it
-//! was sent again. A recovery is *go-back-N* where all is sent again up to the newest packet, *selective* where the next new packet
-//! follows before that.
+//! was retransmitted. A recovery is *go-back-N* where all is retransmitted up to the newest packet, *selective* where the next new
+//! packet follows before that.
+//!
+//! A cause is told only where its condition was seen: a NAK that asks for that packet or one before it; or, without one, a sender that
+//! was silent for at least [`LEAST_TIMEOUT_PS`]. Else the cause was not seen: the NAK may have taken another way.
 
 use std::collections::VecDeque;
 
 use serde::Serialize;
 use tailback_proto::wire::{Bth, Opcode};
 
+use crate::clock::{since, told, Time, NO_TIME};
+use crate::copies::LEAST_TIMEOUT_PS;
+use crate::dissect::is_send_with_invalidate;
 use crate::spread::Range;
 
 const PSN_MODULUS: u32 = 1 << 24;
 /// Assumption: no path is so uneven that a packet is overtaken for longer, and no timer so short.
-const LATE_PS: u64 = 100_000_000;
+const LATE_PS: Time = LEAST_TIMEOUT_PS as Time;
 /// Most gaps, and packets whose ACK is awaited, that a connection is asked to remember.
 const REMEMBERED: usize = 256;
 /// Packets whose spacing tells a rate.
@@ -30,7 +36,7 @@ pub fn distance(psn: u32, from: u32) -> i32 {
     }
 }
 
-/// What made a sender send again.
+/// What made a sender retransmit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
@@ -38,11 +44,13 @@ pub enum Trigger {
     Nak,
     /// A NAK of a receiver that was not ready.
     RnrNak,
-    /// Nothing that was seen: its timer.
+    /// Its timer: no NAK was seen, and it was silent.
     Timeout,
+    /// Neither a NAK nor silence was seen.
+    NotSeen,
 }
 
-/// How it sent again.
+/// How it retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Manner {
@@ -56,20 +64,20 @@ pub enum Manner {
     Unfinished,
 }
 
-/// Packets sent again, from the first to the first new one.
+/// Packets retransmitted, from the first to the first new one.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Recovery {
-    /// First PSN sent again.
+    /// First PSN retransmitted.
     pub psn: u32,
     /// When the gap was seen at this point; none: the packet was lost behind it.
-    pub gap_at_ps: Option<u64>,
+    pub gap_at_ps: Option<Time>,
     /// When the NAK passed.
-    pub nak_at_ps: Option<u64>,
-    /// When the first packet was sent again.
-    pub sent_at_ps: u64,
+    pub nak_at_ps: Option<Time>,
+    /// When the first packet was retransmitted; none: the file does not say.
+    pub sent_at_ps: Option<Time>,
     /// How long the sender had been silent by then.
-    pub silent_ps: u64,
-    /// Packets sent again.
+    pub silent_ps: Option<u64>,
+    /// Packets retransmitted.
     pub packets: u64,
     /// What made it begin.
     pub trigger: Trigger,
@@ -81,13 +89,13 @@ pub struct Recovery {
 struct Gap {
     first: u32,
     packets: u32,
-    at_ps: u64,
+    at_ps: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     psn: u32,
-    at_ps: u64,
+    at_ps: Time,
     trigger: Trigger,
 }
 
@@ -106,7 +114,7 @@ pub struct Requests {
     pub retransmitted: u64,
     /// Message bytes of all, and of those seen for the first time.
     pub payload_bytes: u64,
-    /// The same without what was sent again.
+    /// The same without what was retransmitted.
     pub new_payload_bytes: u64,
     /// Messages whose last packet was seen.
     pub messages: u64,
@@ -124,10 +132,13 @@ pub struct Requests {
     after_read: bool,
     next: u32,
     missing_now: VecDeque<Gap>,
-    asked: Option<Asked>,
+    /// NAKs that nothing followed yet.
+    asked: VecDeque<Asked>,
     running: Option<Running>,
-    awaited: VecDeque<(u32, u64)>,
-    last_at_ps: u64,
+    awaited: VecDeque<(u32, Time)>,
+    /// Of the first and the last, where they have a time.
+    span_ps: Option<(Time, Time)>,
+    last_at_ps: Time,
     last_length: u32,
 }
 
@@ -153,12 +164,27 @@ impl Requests {
     }
 
     /// When the last one passed.
-    pub fn last_at_ps(&self) -> u64 {
+    pub fn last_at_ps(&self) -> Time {
         self.last_at_ps
     }
 
+    /// From the first to the last, picoseconds.
+    pub fn active_ps(&self) -> Option<Time> {
+        self.span_ps.map(|(first, last)| last - first)
+    }
+
+    /// Whether packets are being retransmitted.
+    pub fn is_recovering(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Whether they are, and this one's turn has not been.
+    pub fn is_recovering_up_to(&self, psn: u32) -> bool {
+        self.running.as_ref().is_some_and(|running| distance(psn, running.expected) >= 0)
+    }
+
     /// A request passes. `length`: of its frame on the wire.
-    pub fn on_request(&mut self, now: u64, bth: &Bth, payload: u32, length: u32) -> Seen {
+    pub fn on_request(&mut self, now: Time, bth: &Bth, payload: u32, length: u32) -> Seen {
         let psn = bth.psn;
         let mut seen = Seen::default();
         if !self.begun {
@@ -179,10 +205,10 @@ impl Requests {
             self.next = (psn + 1) & (PSN_MODULUS - 1);
             seen.recovered = self.end_recovery(false);
         } else {
-            again = self.is_sent_again(now, psn);
+            again = self.is_retransmitted(now, psn);
             if again {
                 self.retransmitted += 1;
-                seen.recovered = self.send_again(now, psn);
+                seen.recovered = self.retransmit(now, psn);
             } else {
                 self.out_of_order += 1;
             }
@@ -195,19 +221,26 @@ impl Requests {
             }
         }
         if self.last_length > 0 {
-            seen.reacted = self.reaction.on_gap(self.last_length, now.saturating_sub(self.last_at_ps));
+            seen.reacted =
+                since(now, self.last_at_ps).and_then(|gap| self.reaction.on_gap(self.last_length, gap));
+        }
+        if now != NO_TIME {
+            let (first, last) = self.span_ps.unwrap_or((now, now));
+            self.span_ps = Some((first.min(now), last.max(now)));
         }
         (self.last_at_ps, self.last_length) = (now, length);
         seen
     }
 
-    /// Whether a packet that is behind the newest was sent again; else it is late. What fills a gap is taken from it.
-    fn is_sent_again(&mut self, now: u64, psn: u32) -> bool {
+    /// Whether a packet that is behind the newest was retransmitted; else it is late. What fills a gap is taken from it.
+    fn is_retransmitted(&mut self, now: Time, psn: u32) -> bool {
         let holds = |gap: &Gap| (0..gap.packets as i32).contains(&distance(psn, gap.first));
         let Some(at) = self.missing_now.iter().position(holds) else { return true };
         let gap = self.missing_now[at];
-        let asked = self.asked.is_some_and(|asked| asked.at_ps >= gap.at_ps) || self.running.is_some();
-        if !asked && now - gap.at_ps.min(now) <= LATE_PS {
+        let asked = self.asked.iter().any(|asked| asked.at_ps >= gap.at_ps) || self.running.is_some();
+        // Without times it may be either.
+        let soon = now != NO_TIME && gap.at_ps != NO_TIME && now - gap.at_ps <= LATE_PS;
+        if !asked && soon {
             let offset = distance(psn, gap.first) as u32;
             let rest = Gap { first: (psn + 1) & (PSN_MODULUS - 1), packets: gap.packets - offset - 1, ..gap };
             self.missing_now[at].packets = offset;
@@ -220,25 +253,33 @@ impl Requests {
         true
     }
 
-    fn send_again(&mut self, now: u64, psn: u32) -> Option<Recovery> {
+    fn retransmit(&mut self, now: Time, psn: u32) -> Option<Recovery> {
         self.awaited.clear(); // Karn: an ACK from now on may be of either
         if let Some(running) = self.running.as_mut().filter(|running| distance(psn, running.expected) >= 0) {
             running.recovery.packets += 1;
             running.expected = (psn + 1) & (PSN_MODULUS - 1);
+            self.asked.retain(|asked| asked.psn != psn);
             return None;
         }
         let before = self.end_recovery(true);
         let gap = self.missing_now.iter().find(|gap| distance(gap.first, psn) >= 0);
-        let asked = self.asked.take();
+        // It asks for the packet from which on all is missing; that one may be lost once more.
+        let asked = self.asked.iter().rfind(|asked| distance(psn, asked.psn) >= 0).copied();
+        self.asked.retain(|asked| distance(psn, asked.psn) < 0);
+        let silent_ps = since(now, self.last_at_ps);
+        let by_itself = match silent_ps {
+            Some(silent) if silent >= LEAST_TIMEOUT_PS => Trigger::Timeout,
+            _ => Trigger::NotSeen,
+        };
         self.running = Some(Running {
             recovery: Recovery {
                 psn,
-                gap_at_ps: gap.map(|gap| gap.at_ps),
-                nak_at_ps: asked.map(|asked| asked.at_ps),
-                sent_at_ps: now,
-                silent_ps: now.saturating_sub(self.last_at_ps),
+                gap_at_ps: gap.and_then(|gap| told(gap.at_ps)),
+                nak_at_ps: asked.and_then(|asked| told(asked.at_ps)),
+                sent_at_ps: told(now),
+                silent_ps,
                 packets: 1,
-                trigger: asked.map_or(Trigger::Timeout, |asked| asked.trigger),
+                trigger: asked.map_or(by_itself, |asked| asked.trigger),
                 manner: Manner::Unfinished,
             },
             expected: (psn + 1) & (PSN_MODULUS - 1),
@@ -263,14 +304,13 @@ impl Requests {
     }
 
     /// A NAK passes that asks for `psn`: when the gap was seen before it, if it was.
-    pub fn on_nak(&mut self, now: u64, psn: u32, trigger: Trigger) -> Option<u64> {
-        self.asked = Some(Asked { psn, at_ps: now, trigger });
-        debug_assert!(self.asked.is_some_and(|asked| asked.psn == psn));
+    pub fn on_nak(&mut self, now: Time, psn: u32, trigger: Trigger) -> Option<Time> {
+        remember(&mut self.asked, Asked { psn, at_ps: now, trigger });
         self.missing_now.iter().find(|gap| gap.first == psn).map(|gap| gap.at_ps)
     }
 
     /// An ACK passes: the round trip of the packet that it is of.
-    pub fn on_ack(&mut self, now: u64, psn: u32) -> Option<u64> {
+    pub fn on_ack(&mut self, now: Time, psn: u32) -> Option<u64> {
         let mut sent_at = None;
         while let Some(&(awaited, at)) =
             self.awaited.front().filter(|(awaited, _)| distance(*awaited, psn) <= 0)
@@ -278,7 +318,7 @@ impl Requests {
             self.awaited.pop_front();
             sent_at = (awaited == psn).then_some(at);
         }
-        let round_trip = now.saturating_sub(sent_at?);
+        let round_trip = since(now, sent_at?)?;
         self.round_trips.add(round_trip);
         Some(round_trip)
     }
@@ -286,6 +326,9 @@ impl Requests {
 
 fn ends_message(opcode: Opcode) -> bool {
     use Opcode::*;
+    if is_send_with_invalidate(opcode) {
+        return true;
+    }
     matches!(
         opcode,
         SendLast

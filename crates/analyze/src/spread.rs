@@ -26,7 +26,8 @@ pub struct SpreadOf {
     pub most_ps: u64,
 }
 
-const LONGEST_NS: u64 = 3_600_000_000_000;
+/// Longer than any time in picoseconds of 64 bits.
+const LONGEST_NS: u64 = 1 << 60;
 
 impl Default for Spread {
     fn default() -> Self {

@@ -13,11 +13,15 @@ pub struct Analysis(Mutex<Option<tailback_analyze::Analysis>>);
 
 #[pymethods]
 impl Analysis {
-    /// OSError; ValueError with what was found where it is no capture.
+    /// Of a file; `-` is what comes in. OSError; ValueError with what was found where it is no capture.
     #[new]
     fn new(path: PathBuf) -> PyResult<Self> {
-        let file = File::open(path).map_err(crate::os_error)?;
-        tailback_analyze::Analysis::new(file)
+        let analysis = if path.as_os_str() == "-" {
+            tailback_analyze::Analysis::new(std::io::stdin())
+        } else {
+            tailback_analyze::Analysis::new(File::open(path).map_err(crate::os_error)?)
+        };
+        analysis
             .map(|analysis| Analysis(Mutex::new(Some(analysis))))
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
@@ -29,7 +33,7 @@ impl Analysis {
         let done = py
             .detach(|| analysis.advance(max_frames))
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok((analysis.read_bytes(), done))
+        Ok((analysis.source_bytes(), done))
     }
 
     /// What was found, as JSON; once.

@@ -16,6 +16,7 @@ fn analysed(bytes: Vec<u8>) -> Option<Report> {
     let mut analysis = Analysis::new(Cursor::new(bytes)).ok()?;
     while !analysis.advance(7).ok()? {}
     let report = analysis.finish();
+    assert_eq!(report.classes.sum(), report.frames, "each frame is in one class");
     serde_json::to_string(&report).expect("it is data");
     Some(report)
 }
@@ -37,6 +38,43 @@ fn changed() {
         for &(at, byte) in changes {
             let at = at as usize % bytes.len();
             bytes[at] ^= byte;
+        }
+        analysed(bytes);
+    });
+}
+
+/// Headers ahead of a packet, of any kind and depth: bytes of any kind behind an EtherType, in an interface of any link type.
+#[test]
+fn layers() {
+    check!().with_type::<(u8, u16, Vec<u8>)>().for_each(|(link_type, ether_type, rest)| {
+        let mut bytes = HEADER.to_vec();
+        bytes[20] = *link_type;
+        let frame = [&[2; 12], &ether_type.to_be_bytes()[..], rest].concat();
+        for (at, frame) in [&frame[..], rest].into_iter().enumerate() {
+            for word in [0, at, frame.len(), frame.len()] {
+                bytes.extend((word as u32).to_le_bytes());
+            }
+            bytes.extend(frame);
+        }
+        analysed(bytes);
+    });
+}
+
+/// pcapng of any resolution and offset of time, with blocks of any kind.
+#[test]
+fn blocks() {
+    check!().with_type::<(u8, i64, Vec<(u8, Vec<u8>)>)>().for_each(|(resolution, offset, blocks)| {
+        let block = |kind: u32, body: &[u8]| {
+            let padded = body.len().next_multiple_of(4);
+            let length = (padded as u32 + 12).to_le_bytes();
+            [&kind.to_le_bytes(), &length, body, &vec![0; padded - body.len()], &length[..]].concat()
+        };
+        let section = [0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255];
+        let options = [&[9, 0, 1, 0, *resolution, 0, 0, 0, 14, 0, 8, 0][..], &offset.to_le_bytes()].concat();
+        let interface = [&[1, 0, 0, 0, 0, 0, 4, 0], &options[..]].concat();
+        let mut bytes = [block(0x0a0d_0d0a, &section), block(1, &interface)].concat();
+        for (kind, body) in blocks {
+            bytes.extend(block((kind % 8) as u32, body));
         }
         analysed(bytes);
     });
@@ -83,7 +121,7 @@ fn packets() {
         for row in &report.found.connections {
             assert!(row.retransmitted + row.out_of_order <= row.packets, "{row:?}");
             assert!(row.new_payload_bytes <= row.payload_bytes && row.ce <= row.ect, "{row:?}");
-            let begun: u64 = row.by_nak + row.by_rnr_nak + row.by_timeout;
+            let begun: u64 = row.by_nak + row.by_rnr_nak + row.by_timeout + row.by_cause_not_seen;
             assert!(begun <= row.retransmitted, "{row:?}");
         }
     });

@@ -42,7 +42,9 @@ class Captured:
 
 
 def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | None = None) -> Captured:
-    """Reads a capture: pcap or pcapng, in bounded memory. `progress` is told the share that was read.
+    """Reads a capture in bounded memory: pcap or pcapng, as it is or with gzip; `-` is standard input.
+
+    `progress` is told the share that was read, where the size is known.
 
     Raises:
         ScenarioError: it is no capture, or is broken; one line says where.
@@ -51,8 +53,10 @@ def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | No
     from tailback._engine import Analysis
 
     given = Path(path)
-    size = given.stat().st_size or 1
-    if given.is_dir():
+    standard_input = str(path) == "-"
+    # Of a pipe the size is not known; it says 0.
+    size = 0 if standard_input else given.stat().st_size
+    if not standard_input and given.is_dir():
         raise ScenarioError([Problem(str(path), (), "found a folder, expected a capture (pcap, pcapng)")])
     read = 0
     try:
@@ -60,9 +64,9 @@ def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | No
         done = False
         while not done:
             read, done = analysis.advance(FRAMES_PER_STEP)
-            if progress is not None:
+            if progress is not None and size:
                 progress(min(read / size, 1.0))
     except ValueError as error:
         at = f" at byte {read:,} or after" if read else ""
         raise ScenarioError([Problem(str(path), (), f"{error}{at}, expected pcap or pcapng")]) from None
-    return Captured(given.name, json.loads(analysis.finish()))
+    return Captured("standard input" if standard_input else given.name, json.loads(analysis.finish()))

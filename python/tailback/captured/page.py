@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
 
 COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PINK, SKY, INK, MUTED)
+CAUSES = {"nak": "nak", "rnr_nak": "rnr nak", "timeout": "timeout", "not_seen": "cause not seen"}
 MOST_LINES = 8
 MOST_ROWS = 500
 
@@ -101,7 +102,7 @@ def _links(data: Data) -> Plot:
 
 def _queue_pairs(data: Data) -> Plot:
     lines = [(pair(data, row), row["bins"]) for row in nearest_sender(data) if row["bins"]]
-    words = "Payload of requests of each queue pair, without what was sent again."
+    words = "Payload of requests of each queue pair, without what was retransmitted."
     return _over_time(data, "queue-pairs", "Queue pairs", words, lines)
 
 
@@ -136,7 +137,7 @@ def _pairs(data: Data) -> dict[str, Any]:
         "CE",
         "CNPs",
         "NAKs",
-        "Sent again",
+        "Retransmitted",
         "Timeouts",
     ]
     return {
@@ -152,11 +153,11 @@ def _recoveries(data: Data) -> dict[str, Any] | None:
     of = {row["way"]: row for row in data["connections"]}
     rows = [
         [
-            duration(one["sent_at_ps"]),
+            text.MISSING if one["sent_at_ps"] is None else duration(one["sent_at_ps"]),
             pair(data, of[one["way"]]),
             place_names(data)[of[one["way"]]["place"]],
             str(one["psn"]),
-            one["trigger"].replace("_", " "),
+            CAUSES[one["trigger"]],
             one["manner"].replace("_", "-"),
             text.count(one["packets"]),
             _between(one["gap_at_ps"], one["nak_at_ps"]),
@@ -176,11 +177,11 @@ def _recoveries(data: Data) -> dict[str, Any] | None:
         "Manner",
         "Packets",
         "Gap to NAK",
-        "NAK to sending",
+        "NAK to retransmission",
     ]
     return {
         "id": "recoveries",
-        "heading": "What was sent again",
+        "heading": "Retransmissions",
         "columns": columns,
         "rows": rows[:MOST_ROWS],
         "note": _some(rows, "recovery"),

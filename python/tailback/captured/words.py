@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from tailback import text
@@ -10,6 +11,13 @@ from tailback.findings.finding import Finding
 
 Data = dict[str, Any]
 PS_PER_S = 1e12
+SECONDS_PER_DAY = 86_400
+MOST_NAMED = 6
+"""Protocols, or reasons why frames were not read, that a sentence names."""
+LONG_JUMP_S = SECONDS_PER_DAY
+"""A time between two frames that is rather a clock that was set, or two captures in one file."""
+COARSE_STEP_S = 1e-5
+"""Steps of a clock that are as long as round trips."""
 
 CNP_INTERVALS_US = {4: "connectx", 50: "sigcomm15"}
 """Least times between CNPs of a queue pair that profiles of DCQCN have, and the profiles."""
@@ -21,12 +29,15 @@ def findings(data: Data) -> list[Finding]:
     """Of all points of capture together; each says where it saw the most."""
     makers: list[Callable[[Data], Iterable[Finding]]] = [
         _read,
+        _not_read,
+        _clock,
         _traffic,
         _losses,
         _recoveries,
         _marks,
         _notifications,
         _pauses,
+        _link_pauses,
         _round_trips,
     ]
     return [finding for make in makers for finding in make(data)]
@@ -34,7 +45,44 @@ def findings(data: Data) -> list[Finding]:
 
 def duration(ps: float) -> str:
     """Picoseconds in words."""
-    return text.duration(ps / PS_PER_S)
+    seconds = ps / PS_PER_S
+    if abs(seconds) >= 2 * SECONDS_PER_DAY:
+        return f"{text.significant(seconds / SECONDS_PER_DAY)} days"
+    return text.duration(seconds)
+
+
+def not_read(data: Data) -> int:
+    """Frames that were not read; what was looked for may be in them."""
+    return sum(data["classes"]["not_read"].values())
+
+
+def _by_count(counts: dict[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    words = ", ".join(f"{name} ({text.count(number)})" for name, number in ordered[:MOST_NAMED])
+    rest = len(ordered) - MOST_NAMED
+    return words if rest <= 0 else f"{words}, and {text.count(rest)} others"
+
+
+def _unread_words(data: Data) -> str:
+    """`3 of 11 were not read: RoCE v1 (2), cut short (1)`."""
+    classes = data["classes"]
+    return (
+        f"{text.count(not_read(data))} of {text.count(data['frames'])} were not read: "
+        f"{_by_count(classes['not_read'])}"
+    )
+
+
+def _none(data: Data, what: str, words: str, tone: str = "plain") -> Finding:
+    """Nothing was found, in what was read."""
+    read = data["classes"]["read"]
+    if not not_read(data):
+        return Finding(what, "none", words, tone)
+    return Finding(
+        what,
+        "none seen" if read else "not known",
+        f"{words} That is none in the {text.count(read)} frames that were read; {_unread_words(data)}.",
+        "warning",
+    )
 
 
 def name_of(data: Data, address: str) -> str:
@@ -57,12 +105,12 @@ def nearest_sender(data: Data) -> list[Data]:
     """Of each connection the row of the point that saw it first: rates, round trips and reactions are the
     sender's there.
     """
-    return _one_each(data, lambda row: (row["first_at_ps"], row["place"]))
+    return _one_each(data, lambda row: (row["first_at_ps"] or 0, row["place"]))
 
 
 def nearest_receiver(data: Data) -> list[Data]:
     """The row of the point that saw it last: marks are complete there."""
-    return _one_each(data, lambda row: (-row["first_at_ps"], -row["place"]))
+    return _one_each(data, lambda row: (-(row["first_at_ps"] or 0), -row["place"]))
 
 
 def _one_each(data: Data, order: Callable[[Data], tuple[int, int]]) -> list[Data]:
@@ -79,72 +127,137 @@ def _sum(rows: Iterable[Data], key: str) -> int:
 
 
 def _read(data: Data) -> Iterable[Finding]:
-    carried = [one for one in data["interfaces"] if not one["holds_drops"]]
     dropped = [one for one in data["interfaces"] if one["holds_drops"]]
-    roce, bad = _sum(carried, "roce"), _sum(carried, "icrc_bad")
-    words = (
-        f"{text.plural(roce, 'RoCEv2 packet')} in {duration(data['duration_ps'])}, at "
-        f"{text.plural(len(place_names(data)), 'point')} of capture."
-    )
+    classes = data["classes"]
+    points = text.plural(len(place_names(data)), "point")
+    if classes["read"]:
+        words = (
+            f"{text.plural(classes['read'], 'RoCEv2 packet')} in {duration(data['duration_ps'])}, at "
+            f"{points} of capture."
+        )
+    else:
+        words = f"No RoCEv2 packet was read, at {points} of capture."
+        if not_read(data):
+            words += f" {_unread_words(data)}."
+    if classes["captured_twice"]:
+        words += (
+            f" {text.plural(classes['captured_twice'], 'packet')} of them were captured twice: equal to one "
+            "before from the IP header on, except for what hops change, with no NAK between and sooner than "
+            "a timer. They count nowhere else."
+        )
+    perhaps = _sum(data["connections"], "perhaps_captured_twice")
+    if perhaps:
+        words += (
+            f" Whether {text.plural(perhaps, 'packet')} more that equal one before were captured twice or "
+            "sent twice cannot be told; they are counted."
+        )
+    if classes["known"]:
+        words += f" Of other protocols: {_by_count(classes['known'])}."
     if dropped:
         words += (
             f" {text.plural(_sum(dropped, 'frames'), 'frame')} of them were dropped, as the simulator tells."
         )
     if data["cut_short"]:
-        words += " The file ends within a frame: its program was ended."
-    if data["left_out_packets"]:
-        words += (
-            f" {text.count(data['left_out_packets'])} are of queue pairs beyond the 65,536 that are followed."
-        )
-    earlier = _sum(carried, "earlier")
-    if earlier:
-        words += f" {text.plural(earlier, 'frame')} stand after one with a later time."
-    yield Finding("Frames", text.count(data["frames"]), words)
-    if bad or _sum(carried, "broken"):
-        broken = _sum(carried, "broken")
-        yield Finding(
-            "Damaged",
-            text.count(bad + broken),
-            f"{text.plural(bad, 'packet')} with a wrong ICRC, which a NIC drops; "
-            f"{text.count(broken)} whose headers "
-            "are broken or were not kept. Nothing more is read from them.",
-            "warning",
-        )
-    trimmed = _sum(carried, "trimmed")
+        words += " The file ends within a frame."
+    yield Finding("Frames", text.count(data["frames"]), words, "plain" if classes["read"] else "warning")
+
+
+def _not_read(data: Data) -> Iterable[Finding]:
+    if not not_read(data):
+        return
+    words = f"{_unread_words(data)}. What is said below is of the frames that were read."
+    yield Finding("Not read", text.count(not_read(data)), words, "warning")
+    carried = [one for one in data["interfaces"] if not one["holds_drops"]]
+    bad, trimmed = _sum(carried, "icrc_bad"), _sum(carried, "trimmed")
+    if bad:
+        words = f"{text.plural(bad, 'packet')} with a wrong ICRC, which a NIC drops."
+        yield Finding("Damaged", text.count(bad), words, "warning")
     if trimmed:
         yield Finding(
             "Trimmed",
             text.count(trimmed),
             f"{text.plural(trimmed, 'packet')} whose payload a switch cut off, at each point of capture that "
-            "they passed. Nothing more is read from them.",
+            "they passed.",
             "warning",
         )
+
+
+def _clock(data: Data) -> Iterable[Finding]:
+    clock, words = data["clock"], []
+    if clock["without_time"]:
+        words.append(
+            f"{text.plural(clock['without_time'], 'frame')} of {text.count(data['frames'])} have no time in "
+            "the file: they are counted, and no rate, interval or cause follows from them."
+        )
+    if clock["backwards"]:
+        words.append(
+            f"{text.plural(clock['backwards'], 'frame')} stand after one with a later time, by "
+            f"{duration(clock['furthest_back_ps'])} at most; intervals that would be negative are not "
+            "measured."
+        )
+    if clock["longest_jump_ps"] / PS_PER_S >= LONG_JUMP_S:
+        words.append(
+            f"Between frames {text.count(clock['longest_jump_after_frame'])} and "
+            f"{text.count(clock['longest_jump_after_frame'] + 1)} time jumps by "
+            f"{duration(clock['longest_jump_ps'])}: rates are over a time that holds this, and intervals of "
+            "more than 213 days are not measured."
+        )
+    if clock["coarsest_step_s"] >= COARSE_STEP_S:
+        words.append(
+            f"A clock has steps of {text.duration(clock['coarsest_step_s'])}: intervals are no finer."
+        )
+    if 0 < clock["finest_step_s"] < 0.99 / PS_PER_S:
+        words.append("A clock has steps below a picosecond: times are cut to picoseconds.")
+    if words:
+        yield Finding("Times", text.plural(len(words), "remark"), " ".join(words), "warning")
 
 
 def _traffic(data: Data) -> Iterable[Finding]:
     rows = [row for row in nearest_sender(data) if row["packets"]]
     if not rows:
-        yield Finding("Traffic", "none", "No request of a queue pair was seen.", "warning")
+        yield _none(data, "Traffic", "No request of a queue pair was seen.", "warning")
         return
     sent = _sum(rows, "new_payload_bytes")
-    seconds = data["duration_ps"] / PS_PER_S
+    first, last = data["roce_first_at_ps"], data["roce_last_at_ps"]
+    took = 0 if first is None else last - first
     most = max(rows, key=lambda row: row["new_payload_bytes"])
-    rate = text.rate(8 * sent / seconds) if seconds else text.size(sent)
+    rate = _rate(sent, took)
+    over = f" over the {duration(took)} between the first and the last RoCEv2 packet" if took else ""
     yield Finding(
         "Throughput",
         rate,
-        f"of payload in {text.plural(len(rows), 'queue pair')}, {text.size(sent)} in "
+        f"of payload{over}, in {text.plural(len(rows), 'queue pair')}: {text.size(sent)} in "
         f"{text.plural(_sum(rows, 'messages'), 'message')}. Most is of {pair(data, most)}: "
-        f"{text.size(most['new_payload_bytes'])}.",
+        f"{text.size(most['new_payload_bytes'])}{_own_rate(most)}.",
     )
+
+
+def _rate(payload_bytes: int, took_ps: int) -> str:
+    """A rate; of one moment, the bytes."""
+    return text.rate(8 * payload_bytes * PS_PER_S / took_ps) if took_ps else text.size(payload_bytes)
+
+
+def _own_rate(row: Data) -> str:
+    took = row["active_ps"]
+    if not took:
+        return ""
+    rate = _rate(row["new_payload_bytes"], took)
+    return f", {rate} over the {duration(took)} between its first and its last request"
 
 
 def _losses(data: Data) -> Iterable[Finding]:
     rows = nearest_receiver(data)
     gaps, missing, late = (_sum(rows, key) for key in ("gaps", "missing", "out_of_order"))
     naks = sum(row["naks"][0] for row in nearest_sender(data))
+    answers = max((int(one["read_answers"]) for one in data["interfaces"]), default=0)
+    unfollowed = (
+        f" {text.plural(answers, 'READ response')} are counted, not followed: a loss among them is not seen."
+        if answers
+        else ""
+    )
     if not gaps and not naks and not late:
-        yield Finding("Losses", "none", "No gap in any PSNs, and no NAK.")
+        none = _none(data, "Losses", "No gap in any PSNs, and no NAK." + unfollowed)
+        yield replace(none, figure="none seen") if answers and none.figure == "none" else none
         return
     words = (
         f"{text.plural(gaps, 'gap')} in PSNs, {text.plural(missing, 'packet')} long; "
@@ -152,10 +265,14 @@ def _losses(data: Data) -> Iterable[Finding]:
     )
     words += " of a PSN sequence error."
     if late:
-        words += f" {text.plural(late, 'packet')} came out of order, and was not sent again."
+        words += (
+            f" {text.plural(late, 'packet')} filled a gap within 100 µs with no NAK seen: taken to have come "
+            "out of order."
+        )
     took = data["gap_to_nak"]
     if took:
         words += f" From gap to NAK {duration(took['p50_ps'])} (median), {duration(took['most_ps'])} at most."
+    words += unfollowed
     yield Finding("Losses", text.plural(max(gaps, naks), "event"), words, "warning")
     others = [sum(row["naks"][code] for row in nearest_sender(data)) for code in range(1, 5)]
     if any(others):
@@ -169,11 +286,14 @@ def _recoveries(data: Data) -> Iterable[Finding]:
     again = _sum(rows, "retransmitted")
     if not again:
         return
-    by = {name: _sum(rows, f"by_{name}") for name in ("nak", "rnr_nak", "timeout")}
-    words = f"{text.plural(again, 'packet')} sent again: {text.count(by['nak'])} times after a NAK"
+    by = {name: _sum(rows, f"by_{name}") for name in ("nak", "rnr_nak", "timeout", "cause_not_seen")}
+    words = f"{text.plural(again, 'packet')} retransmitted: {text.count(by['nak'])} times after a NAK"
     if by["rnr_nak"]:
         words += f", {text.count(by['rnr_nak'])} after a receiver that was not ready"
-    words += f", {text.count(by['timeout'])} by timeout."
+    words += f", {text.count(by['timeout'])} by timeout (no NAK, and silent for 100 µs or more)"
+    if by["cause_not_seen"]:
+        words += f", {text.count(by['cause_not_seen'])} times the cause was not seen"
+    words += "."
     go_back, selective = _sum(rows, "go_back_n"), _sum(rows, "selective")
     if go_back or selective:
         manner = "go-back-N" if go_back >= selective else "selective"
@@ -191,7 +311,8 @@ def _recoveries(data: Data) -> Iterable[Finding]:
     if silent:
         words += f" Before a timeout senders were silent for {duration(silent['p50_ps'])} (median)."
     ways = {row["way"] for row in rows}
-    listed = (int(one["sent_at_ps"]) for one in data["listed"] if one["way"] in ways)
+    sent = ((one["way"], one["sent_at_ps"]) for one in data["listed"])
+    listed = (at for way, at in sent if way in ways and at is not None)
     first = min(listed, default=None)
     if first is not None:
         words += f" The first was at {duration(first)}."
@@ -201,6 +322,12 @@ def _recoveries(data: Data) -> Iterable[Finding]:
 def _marks(data: Data) -> Iterable[Finding]:
     carried = [one for one in data["interfaces"] if not one["holds_drops"]]
     most = max(carried, key=lambda one: int(one["ce"]), default=None)
+    tunnelled = max((int(one["outer_ce"]) for one in carried), default=0)
+    outer = (
+        f" {text.plural(tunnelled, 'packet')} are marked by a tunnel's header alone, which is not counted."
+        if tunnelled
+        else ""
+    )
     if most is None or not most["ce"]:
         ect = any(row["ect"] for row in data["connections"])
         words = (
@@ -208,7 +335,7 @@ def _marks(data: Data) -> Iterable[Finding]:
             if ect
             else "No packet was marked, and none may be: they are not ECN-capable."
         )
-        yield Finding("ECN marks", "none", words)
+        yield _none(data, "ECN marks", words + outer)
         return
     rows = nearest_receiver(data)
     share = most["ce"] / most["roce"]
@@ -217,7 +344,7 @@ def _marks(data: Data) -> Iterable[Finding]:
         "ECN marks",
         text.count(most["ce"]),
         f"packets marked CE on {most['name']}, {text.share(share)} of its RoCEv2 packets, of "
-        f"{text.plural(pairs, 'queue pair')}.",
+        f"{text.plural(pairs, 'queue pair')}.{outer}",
     )
 
 
@@ -289,7 +416,7 @@ def _pauses(data: Data) -> Iterable[Finding]:
         (one, priority, pauses) for one in data["interfaces"] for priority, pauses in one["pauses"].items()
     ]
     if not rows:
-        yield Finding("Pauses", "none", "No PFC frame was seen.")
+        yield _none(data, "Pauses", "No PFC frame was seen.")
         return
     frames = _sum(data["interfaces"], "pfc")
     one, priority, most = max(rows, key=lambda row: int(row[2]["paused_ps"]))
@@ -306,7 +433,25 @@ def _pauses(data: Data) -> Iterable[Finding]:
         words += (
             " The capture does not say how fast the link is, so a pause is counted to the frame that ends it."
         )
+    words += " The share is of the time from the first frame to the last."
     yield Finding("Pauses", text.share(share), words, "warning")
+
+
+def _link_pauses(data: Data) -> Iterable[Finding]:
+    """Of 802.3x; there are none on links with PFC, so that is said only where there are."""
+    frames = data["classes"]["link_pauses"]
+    if not frames:
+        return
+    one = max(data["interfaces"], key=lambda one: int(one["link_pauses"]["xoff"]))
+    pauses = one["link_pauses"]
+    yield Finding(
+        "Link pauses",
+        text.count(frames),
+        f"PAUSE frames of 802.3x, which pause all of a link. Most are of {one['name']}: "
+        f"{text.plural(pauses['pauses'], 'pause')}, {duration(pauses['paused_ps'])} together, the longest "
+        f"{duration(pauses['longest_ps'])}.",
+        "warning",
+    )
 
 
 def _round_trips(data: Data) -> Iterable[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,10 @@ app = command_app()
 @app.command()
 def analyze(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A capture: pcap or pcapng, simulated or real.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A capture: pcap or pcapng, also with gzip; - is standard input."
+        ),
     ],
     page: Annotated[
         Path | None,
@@ -39,6 +43,6 @@ def analyze(
     if page is not None:
         replace_file(page, captured.page().encode())
     if as_json:
-        say_json(captured.data)
+        say_json({**captured.data, "findings": [asdict(finding) for finding in captured.findings]})
     else:
         say([rows_of(captured.findings)], "" if page is None else f"\n{page}")
