@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from roce_frames import ETHERNET, A, ack, cnp, enhanced, nak, pcap, pcapng_head, roce
+from roce_frames import ETHERNET, A, ack, block, cnp, enhanced, nak, pcap, pcapng_head, roce
 from tailback.captured import Captured, analyze
 
 BOTH = [frame for psn in range(4) for frame in (roce(psn), ack(psn))]
@@ -57,7 +57,7 @@ def test_time_that_goes_backwards_is_said_and_not_measured(tmp_path: Path) -> No
     times = [50, 20, 70, 80, 90, 100, 10, 120]
     frames = [(at * US, frame) for at, frame in zip(times, BOTH, strict=True)]
     captured = analyze(pcap(tmp_path / "made.pcap", frames))
-    assert "2 frames stand after one with a later time, by 90.0 µs at most" in words(captured)["Times"]
+    assert "2 frames stand after one with a later time, by 90 µs at most" in words(captured)["Times"]
     trips = row_of(captured)["round_trips"]
     assert (trips["count"], trips["least_ps"]) == (3, 10**7)
     assert captured.data["duration_ps"] == 110 * 10**6
@@ -127,11 +127,11 @@ def test_rates_are_over_the_time_of_roce_alone(tmp_path: Path, idle: str) -> Non
     plain = analyze(pcap(tmp_path / "plain.pcap", frames))
     captured = analyze(pcap(tmp_path / "made.pcap", [*ahead, *frames, *behind]))
     assert words(captured)["Throughput"] == words(plain)["Throughput"]
-    assert "over the 70.0 µs between the first and the last RoCEv2 packet" in words(captured)["Throughput"]
+    assert "over the 70 µs between the first and the last RoCEv2 packet" in words(captured)["Throughput"]
     figures = {finding.what: finding.figure for finding in captured.findings}
     assert figures["Throughput"] == "29.3 Mbit/s"
     assert (
-        "34.1 Mbit/s over the 60.0 µs between its first and its last request" in words(captured)["Throughput"]
+        "34.1 Mbit/s over the 60 µs between its first and its last request" in words(captured)["Throughput"]
     )
     assert row_of(captured)["active_ps"] == 60 * 10**6
 
@@ -157,9 +157,13 @@ def test_frames_captured_twice_are_counted_apart(
     ce = len([frame for frame in frames if frame[15] & 3 and frame[42] == 0x0A])
     told = {name: row[name] for name in TOLD}
     expected = {name: one[name] for name in TOLD} | ({"ce": ce} if order == "marked" else {})
-    assert told == expected
-    assert captured.data["classes"]["captured_twice"] == len(frames)
-    assert f"{len(frames)} packets of them were captured twice" in words(captured)["Frames"]
+    # A second CNP is one of its own where it comes later than the shortest interval of a NIC, or may be.
+    unsure = int(frames is LOSS and apart_ns == 5 * US)
+    assert told == expected | {"cnps": expected["cnps"] + unsure}
+    copies = len(frames) - unsure
+    assert captured.data["classes"]["captured_twice"] == copies
+    assert ("Whether 1 packet more" in words(captured)["Frames"]) == bool(unsure)
+    assert f"{copies} packets of them were captured twice" in words(captured)["Frames"]
     assert ("Retransmissions" in words(captured)) == (frames is LOSS)
 
 
@@ -187,14 +191,18 @@ def test_packets_without_numbers_of_their_own_are_copies_only_within_the_shortes
         assert ("cannot be told" in words(captured)["Frames"]) == bool(perhaps)
 
 
+# Of senders that number their packets: what they retransmit has a new number.
+NEW_0, NEW_1 = roce(0, identification=50), roce(1, identification=51)
+
+
 @pytest.mark.parametrize(
     ("name", "frames", "cause"),
     [
         ("after a NAK", [(0, roce(0)), (10, roce(1)), (20, nak(1)), (30, roce(1))], "by_nak"),
-        ("of an earlier packet", [(0, roce(0)), (10, roce(1)), (20, nak(0)), (30, roce(1))], "by_nak"),
+        ("of an earlier packet", [(0, roce(0)), (10, roce(1)), (20, nak(0)), (30, NEW_1)], "by_nak"),
         (
             "of a later packet",
-            [(0, roce(0)), (10, roce(1)), (20, nak(1)), (25, roce(0))],
+            [(0, roce(0)), (10, roce(1)), (20, nak(1)), (25, NEW_0)],
             "by_cause_not_seen",
         ),
         ("after silence", [(0, roce(0)), (10, roce(1)), (500, roce(1))], "by_timeout"),
@@ -229,6 +237,35 @@ def test_two_naks_ahead_of_both_retransmissions_are_each_a_cause(tmp_path: Path)
     frames = [roce(0), roce(2), nak(1), roce(4), nak(3), roce(5), roce(1), roce(6), roce(3), roce(7)]
     row = row_of(analyze(pcap(tmp_path / "made.pcap", [(10 * US * n, f) for n, f in enumerate(frames)])))
     assert (row["retransmitted"], row["by_nak"], row["by_cause_not_seen"]) == (2, 2, 0)
+
+
+def test_what_was_acknowledged_and_not_retransmitted_was_not_lost(tmp_path: Path) -> None:
+    frames = [roce(0), roce(1), roce(5), ack(5), roce(6), roce(8), nak(7), roce(7), roce(8), ack(8)]
+    captured = analyze(pcap(tmp_path / "made.pcap", [(10 * US * n, f) for n, f in enumerate(frames)]))
+    row = row_of(captured)
+    assert (row["gaps"], row["missing"], row["unseen_gaps"], row["unseen"]) == (2, 4, 1, 3)
+    figures = {finding.what: finding.figure for finding in captured.findings}
+    assert figures["Losses"] == "1 event"
+    assert "1 gap, 3 packets long, were acknowledged and never retransmitted" in words(captured)["Losses"]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("way", ["statistics", "packets"])
+def test_what_the_capturing_program_lost_is_said(tmp_path: Path, order: str, way: str) -> None:
+    option = struct.pack(f"{order}HHQ", 5 if way == "statistics" else 4, 8, 3)
+    data = pcapng_head(order)
+    for number, frame in enumerate([roce(0), ack(0)]):
+        fields = struct.pack(f"{order}IIIII", 0, 0, number, len(frame), len(frame))
+        padded = frame + bytes(-len(frame) % 4)
+        data += block(6, fields + padded + (option if way == "packets" and number else b""), order)
+    if way == "statistics":
+        data += block(5, struct.pack(f"{order}III", 0, 0, 9) + option, order)
+    file = tmp_path / "made.pcapng"
+    file.write_bytes(data)
+    captured = analyze(file)
+    assert captured.data["lost_by_capture"] == 3
+    assert "The program that captured lost 3 frames" in words(captured)["Losses"]
+    assert {finding.what: finding.figure for finding in captured.findings}["Losses"] == "none seen"
 
 
 def test_a_send_with_invalidation_is_a_request(tmp_path: Path) -> None:

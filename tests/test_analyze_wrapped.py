@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import COMMAND
 from roce_frames import (
     CE,
     ETHERNET,
@@ -51,7 +53,7 @@ SAMPLE = [
     )
 ]
 TOLD = {"packets": 7, "gaps": 1, "missing": 1, "retransmitted": 2, "by_nak": 1, "by_timeout": 0, "ce": 1}
-TOLD |= {"cnps": 1, "acks": 2, "messages": 6, "captured_twice": 0, "perhaps_captured_twice": 0}
+TOLD |= {"cnps": 1, "acks": 2, "messages": 5, "captured_twice": 0, "perhaps_captured_twice": 0}
 
 
 def told(captured: Captured) -> dict[str, int]:
@@ -298,7 +300,20 @@ def test_pauses_of_both_kinds_are_counted_apart(tmp_path: Path) -> None:
     pauses = one["link_pauses"]
     assert (one["pfc"], pauses["xoff"], pauses["xon"], pauses["paused_ps"]) == (0, 2, 1, 5_000_000)
     assert words(captured)["Link pauses"].figure == "3"
-    assert words(captured)["Pauses"].words == "No PFC frame was seen."
+    assert words(captured)["Pauses"].words.startswith(
+        "No PFC frame was seen. Frames that pause all of a link were"
+    )
+    assert captured.findings[0].words.startswith("No RoCEv2 packet was read")
+    assert words(captured)["Losses"].figure == "not known"
+
+
+def test_standard_input_is_read(tmp_path: Path) -> None:
+    data = pcap(tmp_path / "plain.pcap", SAMPLE).read_bytes()
+    for name, given in (("plain", data), ("gzip", gzip.compress(data))):
+        command = [*COMMAND, "analyze", "-", "--json"]
+        result = subprocess.run(command, input=given, capture_output=True, check=True)
+        (row,) = json.loads(result.stdout)["connections"]
+        assert {key: row[key] for key in TOLD} == TOLD, name
 
 
 def test_a_snapped_packet_in_a_mirror_header_is_read(tmp_path: Path) -> None:

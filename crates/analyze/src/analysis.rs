@@ -267,6 +267,7 @@ impl Analysis {
             clock: self.clock,
             roce_first_at_ps: self.roce.and_then(|(first, _)| told(first)),
             roce_last_at_ps: self.roce.and_then(|(_, last)| told(last)),
+            lost_by_capture: self.reader.lost_by_capture(),
             cut_short: self.cut_short,
             bin_ps: self.bins.width_ps(),
             interfaces,

@@ -332,6 +332,7 @@ impl Connections {
                     self.gap_to_nak.add(took);
                 }
             }
+            None if !matches!(syndrome, Syndrome::Ack { .. }) => {}
             None => {
                 if let Some(round_trip) = sender.requests.on_ack(at, psn).filter(|_| sender.first_place) {
                     self.round_trips.add(round_trip);
@@ -403,6 +404,8 @@ impl Connections {
 
     fn connection(&self, number: u32, way: &Way, bins: &Bins) -> Connection {
         let back = way.other.map(|other| &self.ways[other as usize]);
+        // The other way has a row of its own where it has requests.
+        let answers = back.filter(|back| !back.requests.any());
         let requests = &way.requests;
         let sum = |trigger: Trigger| way.recoveries[trigger as usize].iter().sum();
         let manner = |manner: Manner| way.recoveries.iter().map(|of| of[manner as usize]).sum();
@@ -417,8 +420,8 @@ impl Connections {
             last_at_ps: told(way.last_at_ps),
             active_ps: requests.active_ps(),
             packets: requests.packets,
-            captured_twice: way.copies,
-            perhaps_captured_twice: way.perhaps_copies,
+            captured_twice: way.copies + answers.map_or(0, |back| back.copies),
+            perhaps_captured_twice: way.perhaps_copies + answers.map_or(0, |back| back.perhaps_copies),
             retransmitted: requests.retransmitted,
             payload_bytes: requests.payload_bytes,
             new_payload_bytes: requests.new_payload_bytes,
@@ -427,6 +430,8 @@ impl Connections {
             ce: way.ce,
             gaps: requests.gaps,
             missing: requests.missing,
+            unseen_gaps: requests.unseen_gaps,
+            unseen: requests.unseen,
             out_of_order: requests.out_of_order,
             acks: back.map_or(0, |back| back.acks),
             naks: back.map_or([0; 5], |back| back.naks),

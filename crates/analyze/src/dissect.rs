@@ -454,20 +454,38 @@ fn roce(packet: &[u8], header: &IpHeader, udp_len: usize, outer: &Outer) -> Opti
     let invalidated = if is_send_with_invalidate(headers.bth.opcode) { 4 } else { 0 };
     let ahead = headers.header_len() + invalidated + headers.bth.pad_cnt as usize;
     let Some(payload_bytes) = transport_len.checked_sub(ahead) else { return Some(BROKEN) };
-    let digest = icrc::icrc(&packet[..end.min(packet.len())]).unwrap_or(0);
     // Options and extension headers are not part of the sum.
     let plain = header_len == if header.version == 4 { 20 } else { 40 };
     let whole = packet.get(end..end + icrc::LEN).filter(|_| plain);
+    let sum = whole.and_then(|_| icrc::icrc(&packet[..end]).ok());
     Some(Frame::Roce(Roce {
         addresses: header.addresses,
         ecn: header.traffic_class & 3,
         outer_ce: outer.ce && !outer.mirrored,
         identification: header.identification,
-        digest,
+        digest: sum.unwrap_or_else(|| digest(header, number(packet, header_len).unwrap_or(0), kept)),
         headers,
         payload_bytes: payload_bytes as u32,
-        icrc_ok: whole.map(|found| digest.to_le_bytes() == found),
+        icrc_ok: whole.zip(sum).map(|(found, sum)| sum.to_le_bytes() == found),
     }))
+}
+
+/// Of a packet whose ICRC was not kept: over what no hop changes of its headers, and the first bytes behind them.
+fn digest(header: &IpHeader, source_port: u16, transport: &[u8]) -> u32 {
+    const DIGESTED: usize = 96;
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |sum: u64, word: u64| (sum.rotate_left(23) ^ word).wrapping_mul(ODD);
+    let begin = (header.identification.unwrap_or(0) as u64) << 48
+        | (source_port as u64) << 32
+        | header.ip_len as u64 & 0xffff_ffff;
+    let mut sum = mix(0, begin);
+    let (words, _) = transport[..transport.len().min(DIGESTED)].as_chunks::<8>();
+    for (at, &word) in words.iter().enumerate() {
+        // FECN, BECN.
+        let unchanged = if at == 0 { !0xff_0000_0000 } else { !0 };
+        sum = mix(sum, u64::from_le_bytes(word) & unchanged);
+    }
+    (sum >> 32) as u32
 }
 
 /// SEND with an invalidation, last and only (IBTA 9.2): requests like others, with a key of 4 bytes ahead of the payload.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use flate2::bufread::MultiGzDecoder;
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::traits::PcapReaderIterator;
-use pcap_parser::{create_reader, Block, OptionCode, PcapBlockOwned, PcapError};
+use pcap_parser::{create_reader, Block, OptionCode, PcapBlockOwned, PcapError, PcapNGOption};
 
 /// Bytes of a file that are held at once, and so the longest block.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -22,6 +22,10 @@ const MAX_INTERFACES: usize = 1 << 16;
 const PACKET_AHEAD_BYTES: usize = 28;
 const SIMPLE_AHEAD_BYTES: usize = 12;
 const OLD_PACKET: u32 = 2;
+/// Options that count frames which were not captured (draft-ietf-opsawg-pcapng, 4.3 and 4.6).
+const EPB_DROPCOUNT: OptionCode = OptionCode(4);
+const ISB_IFDROP: OptionCode = OptionCode(5);
+const ISB_OSDROP: OptionCode = OptionCode(7);
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
 
@@ -80,6 +84,8 @@ pub struct Interface {
     pub speed_bps: Option<u64>,
     /// Step of its clock, seconds.
     pub clock_step_s: f64,
+    /// Frames that were not captured: by the statistics at the end, and by the packets' own counts.
+    lost: (u64, u64),
     snap_bytes: u32,
     units_per_second: u128,
     offset_s: i64,
@@ -221,6 +227,11 @@ impl Reader {
         &self.names
     }
 
+    /// Frames that the program which captured lost, as the file says.
+    pub fn lost_by_capture(&self) -> u64 {
+        self.interfaces.iter().map(|interface| interface.lost.0.max(interface.lost.1)).sum()
+    }
+
     /// Bytes of the capture that were read, without compression.
     pub fn read_bytes(&self) -> u64 {
         self.read_bytes
@@ -256,6 +267,7 @@ impl Reader {
                                 // What lies above is the length of the FCS (draft-ietf-opsawg-pcap, 4).
                                 link_type: header.network.0 & 0xffff,
                                 speed_bps: None,
+                                lost: (0, 0),
                                 clock_step_s: 1.0 / self.legacy_units as f64,
                                 snap_bytes: 0,
                                 units_per_second: self.legacy_units as u128,
@@ -263,8 +275,9 @@ impl Reader {
                             })
                         }
                         PcapBlockOwned::Legacy(frame) => {
-                            let fraction = frame.ts_usec as u128 * PS_PER_SECOND / self.legacy_units as u128;
-                            let at_ps = (frame.ts_sec as u128 * PS_PER_SECOND + fraction) as i128;
+                            // Both are powers of ten, and the product is less than 2^64.
+                            let fraction = frame.ts_usec as u64 * (PS_PER_SECOND as u64 / self.legacy_units);
+                            let at_ps = (frame.ts_sec as u128 * PS_PER_SECOND + fraction as u128) as i128;
                             let kept = (frame.caplen as usize).min(frame.data.len());
                             let ahead = taken - frame.data.len();
                             Found::Frame {
@@ -284,7 +297,11 @@ impl Reader {
                         }
                         PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
                             let interface = first + packet.if_id as usize;
-                            let clock = self.interfaces.get(interface).ok_or(ReadError::NoInterface)?;
+                            let clock = self.interfaces.get_mut(interface).ok_or(ReadError::NoInterface)?;
+                            if !packet.options.is_empty() {
+                                let lost = eight_bytes(&packet.options, EPB_DROPCOUNT, self.big_endian);
+                                clock.lost.1 = clock.lost.1.saturating_add(lost.unwrap_or(0));
+                            }
                             let units = (packet.ts_high as u64) << 32 | packet.ts_low as u64;
                             Found::Frame {
                                 interface,
@@ -327,6 +344,17 @@ impl Reader {
                                 ahead: PACKET_AHEAD_BYTES,
                                 kept: packet.kept,
                             }
+                        }
+                        PcapBlockOwned::NG(Block::InterfaceStatistics(statistics)) => {
+                            let lost = [ISB_IFDROP, ISB_OSDROP].map(|code| {
+                                eight_bytes(&statistics.options, code, self.big_endian).unwrap_or(0)
+                            });
+                            if let Some(interface) =
+                                self.interfaces.get_mut(first + statistics.if_id as usize)
+                            {
+                                interface.lost.0 = lost[0].saturating_add(lost[1]);
+                            }
+                            Found::Nothing
                         }
                         // The rest are no packets.
                         PcapBlockOwned::NG(_) => Found::Nothing,
@@ -408,6 +436,13 @@ fn add_name(names: &mut BTreeMap<String, String>, kind: u16, value: &[u8]) {
     }
 }
 
+/// The first option of this code. The library reads those of 8 bytes as little-endian in every file.
+fn eight_bytes(options: &[PcapNGOption], code: OptionCode, big_endian: bool) -> Option<u64> {
+    let option = options.iter().find(|option| option.code == code)?;
+    let bytes: [u8; 8] = option.value().get(..8)?.try_into().ok()?;
+    Some(if big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
+}
+
 /// The type of a block that the library does not know.
 fn block_type(block: &pcap_parser::UnknownBlock, big_endian: bool) -> u32 {
     if big_endian {
@@ -454,12 +489,7 @@ impl OldPacket {
 
 fn interface(described: &pcap_parser::InterfaceDescriptionBlock) -> Interface {
     let big_endian = described.block_type != pcap_parser::IDB_MAGIC;
-    // The library reads options of 8 bytes as little-endian in every file.
-    let option = |code: OptionCode| {
-        let option = described.options.iter().find(|option| option.code == code)?;
-        let bytes: [u8; 8] = option.value().get(..8)?.try_into().ok()?;
-        Some(if big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
-    };
+    let option = |code: OptionCode| eight_bytes(&described.options, code, big_endian);
     // A power of two where the first bit is set, else of ten (draft-ietf-opsawg-pcapng, 4.2).
     let exponent = (described.if_tsresol & 0x7f) as u32;
     let (base, two) =
@@ -470,6 +500,7 @@ fn interface(described: &pcap_parser::InterfaceDescriptionBlock) -> Interface {
         name: described.if_name().and_then(Result::ok).map(|name| name.chars().take(64).collect()),
         link_type: described.linktype.0,
         speed_bps: option(OptionCode::IfSpeed).filter(|&speed| speed > 0),
+        lost: (0, 0),
         clock_step_s: base.powi(-(exponent as i32)),
         snap_bytes: described.snaplen,
         units_per_second: units.unwrap_or(u128::MAX),

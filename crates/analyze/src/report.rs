@@ -29,6 +29,8 @@ pub struct Report {
     /// Of the first and the last RoCEv2 packet that was read.
     pub roce_first_at_ps: Option<Time>,
     pub roce_last_at_ps: Option<Time>,
+    /// Frames that the program which captured lost, as the file says.
+    pub lost_by_capture: u64,
     /// The file ends within a block.
     pub cut_short: bool,
     /// Width of the bins of series.
@@ -208,7 +210,7 @@ pub struct Connection {
     /// From the first request to the last.
     pub active_ps: Option<Time>,
     pub packets: u64,
-    /// Packets to this queue pair that were captured before; they count nowhere else.
+    /// Packets and answers that were captured before; they count nowhere else.
     pub captured_twice: u64,
     /// Packets that equal one before, and are counted: whether they were captured twice cannot be told.
     pub perhaps_captured_twice: u64,
@@ -221,6 +223,9 @@ pub struct Connection {
     pub ce: u64,
     pub gaps: u64,
     pub missing: u64,
+    /// Gaps, and packets in them, that were acknowledged and never retransmitted: they arrived, and this point did not see them.
+    pub unseen_gaps: u64,
+    pub unseen: u64,
     pub out_of_order: u64,
     pub acks: u64,
     /// By code: PSN sequence, invalid request, remote access, remote operational, others.

@@ -122,6 +122,10 @@ pub struct Requests {
     pub gaps: u64,
     /// Packets that gaps were long.
     pub missing: u64,
+    /// Gaps that were acknowledged, though no packet of theirs was retransmitted: they arrived, and this point did not see them.
+    pub unseen_gaps: u64,
+    /// Packets missing in them.
+    pub unseen: u64,
     /// Packets that came after one sent later.
     pub out_of_order: u64,
     /// Round trips, of packets that ask for an ACK and were sent once.
@@ -311,6 +315,15 @@ impl Requests {
 
     /// An ACK passes: the round trip of the packet that it is of.
     pub fn on_ack(&mut self, now: Time, psn: u32) -> Option<u64> {
+        if self.running.is_none() {
+            let acknowledged =
+                |gap: &Gap| distance((gap.first + gap.packets - 1) & (PSN_MODULUS - 1), psn) <= 0;
+            for gap in self.missing_now.iter().filter(|gap| acknowledged(gap)) {
+                self.unseen_gaps += 1;
+                self.unseen += gap.packets as u64;
+            }
+            self.missing_now.retain(|gap| !acknowledged(gap));
+        }
         let mut sent_at = None;
         while let Some(&(awaited, at)) =
             self.awaited.front().filter(|(awaited, _)| distance(*awaited, psn) <= 0)

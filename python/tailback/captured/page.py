@@ -204,7 +204,8 @@ def _pauses(data: Data) -> dict[str, Any] | None:
             duration(pauses["longest_ps"]),
         ]
         for one in data["interfaces"]
-        for priority, pauses in one["pauses"].items()
+        for priority, pauses in [*one["pauses"].items(), ("all (802.3x)", one["link_pauses"])]
+        if pauses["xoff"] + pauses["xon"]
     ]
     if not rows:
         return None

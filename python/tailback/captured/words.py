@@ -72,11 +72,13 @@ def _unread_words(data: Data) -> str:
     )
 
 
-def _none(data: Data, what: str, words: str, tone: str = "plain") -> Finding:
-    """Nothing was found, in what was read."""
+def _none(data: Data, what: str, words: str, in_roce: bool = True) -> Finding:
+    """Nothing was found, in what was read; `in_roce`: it is looked for in RoCEv2 packets."""
     read = data["classes"]["read"]
+    if in_roce and not read and not not_read(data):
+        return Finding(what, "not known", "No RoCEv2 packet was read.", "warning")
     if not not_read(data):
-        return Finding(what, "none", words, tone)
+        return Finding(what, "none", words)
     return Finding(
         what,
         "none seen" if read else "not known",
@@ -130,11 +132,9 @@ def _read(data: Data) -> Iterable[Finding]:
     dropped = [one for one in data["interfaces"] if one["holds_drops"]]
     classes = data["classes"]
     points = text.plural(len(place_names(data)), "point")
+    took = f" in {duration(data['duration_ps'])}" if data["clock"]["without_time"] < data["frames"] else ""
     if classes["read"]:
-        words = (
-            f"{text.plural(classes['read'], 'RoCEv2 packet')} in {duration(data['duration_ps'])}, at "
-            f"{points} of capture."
-        )
+        words = f"{text.plural(classes['read'], 'RoCEv2 packet')}{took}, at {points} of capture."
     else:
         words = f"No RoCEv2 packet was read, at {points} of capture."
         if not_read(data):
@@ -215,7 +215,7 @@ def _clock(data: Data) -> Iterable[Finding]:
 def _traffic(data: Data) -> Iterable[Finding]:
     rows = [row for row in nearest_sender(data) if row["packets"]]
     if not rows:
-        yield _none(data, "Traffic", "No request of a queue pair was seen.", "warning")
+        yield replace(_none(data, "Traffic", "No request of a queue pair was seen."), tone="warning")
         return
     sent = _sum(rows, "new_payload_bytes")
     first, last = data["roce_first_at_ps"], data["roce_last_at_ps"]
@@ -255,15 +255,27 @@ def _losses(data: Data) -> Iterable[Finding]:
         if answers
         else ""
     )
+    if data["lost_by_capture"]:
+        unfollowed += (
+            f" The program that captured lost {text.plural(data['lost_by_capture'], 'frame')}, as the file "
+            "says: gaps may be its own."
+        )
+    unseen_gaps = _sum(rows, "unseen_gaps")
     if not gaps and not naks and not late:
         none = _none(data, "Losses", "No gap in any PSNs, and no NAK." + unfollowed)
-        yield replace(none, figure="none seen") if answers and none.figure == "none" else none
+        yield replace(none, figure="none seen") if unfollowed and none.figure == "none" else none
         return
     words = (
         f"{text.plural(gaps, 'gap')} in PSNs, {text.plural(missing, 'packet')} long; "
         f"{text.plural(naks, 'NAK')}"
     )
     words += " of a PSN sequence error."
+    if unseen_gaps:
+        words += (
+            f" {text.plural(unseen_gaps, 'gap')}, {text.plural(_sum(rows, 'unseen'), 'packet')} long, were "
+            "acknowledged and never retransmitted: those packets arrived, and the point of capture did not "
+            "see them. It lost them, or they took another way."
+        )
     if late:
         words += (
             f" {text.plural(late, 'packet')} filled a gap within 100 µs with no NAK seen: taken to have come "
@@ -273,7 +285,9 @@ def _losses(data: Data) -> Iterable[Finding]:
     if took:
         words += f" From gap to NAK {duration(took['p50_ps'])} (median), {duration(took['most_ps'])} at most."
     words += unfollowed
-    yield Finding("Losses", text.plural(max(gaps, naks), "event"), words, "warning")
+    events = max(gaps - unseen_gaps, naks)
+    figure = text.plural(events, "event") if events or late else "none seen"
+    yield Finding("Losses", figure, words, "warning")
     others = [sum(row["naks"][code] for row in nearest_sender(data)) for code in range(1, 5)]
     if any(others):
         names = ("invalid request", "remote access", "remote operational", "other")
@@ -332,7 +346,7 @@ def _marks(data: Data) -> Iterable[Finding]:
         ect = any(row["ect"] for row in data["connections"])
         words = (
             "No packet was marked CE."
-            if ect
+            if ect or not data["classes"]["read"]
             else "No packet was marked, and none may be: they are not ECN-capable."
         )
         yield _none(data, "ECN marks", words + outer)
@@ -416,7 +430,10 @@ def _pauses(data: Data) -> Iterable[Finding]:
         (one, priority, pauses) for one in data["interfaces"] for priority, pauses in one["pauses"].items()
     ]
     if not rows:
-        yield _none(data, "Pauses", "No PFC frame was seen.")
+        words = "No PFC frame was seen."
+        if data["classes"]["link_pauses"]:
+            words += " Frames that pause all of a link were: see Link pauses."
+        yield _none(data, "Pauses", words, in_roce=False)
         return
     frames = _sum(data["interfaces"], "pfc")
     one, priority, most = max(rows, key=lambda row: int(row[2]["paused_ps"]))
