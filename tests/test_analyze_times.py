@@ -44,6 +44,7 @@ def test_no_interval_over_a_long_jump_is_measured(tmp_path: Path, across: str) -
     row = row_of(analyze(file))
     assert row["round_trips"]["count"] == 0
     assert row["by_timeout"] == 0
+    assert row["by_cause_not_seen"] == int(across == "silence")
 
 
 def test_a_first_frame_at_0_is_said(tmp_path: Path) -> None:
@@ -231,6 +232,16 @@ def test_a_cause_is_told_only_with_its_condition(
     assert said.startswith("1 packet retransmitted")
     assert "sent again" not in said
     assert ("the cause was not seen" in said) == (cause == "by_cause_not_seen")
+
+
+def test_a_timeout_of_a_sender_without_numbers_is_no_copy_perhaps(tmp_path: Path) -> None:
+    frames = [
+        (0, roce(0, identification=0)),
+        (10, roce(1, identification=0)),
+        (4000, roce(1, identification=0)),
+    ]
+    row = row_of(analyze(pcap(tmp_path / "made.pcap", [(at * US, frame) for at, frame in frames])))
+    assert (row["by_timeout"], row["captured_twice"], row["perhaps_captured_twice"]) == (1, 0, 0)
 
 
 def test_two_naks_ahead_of_both_retransmissions_are_each_a_cause(tmp_path: Path) -> None:

@@ -37,13 +37,14 @@ impl Bins {
             return;
         }
         let at = at.max(0) as u128;
-        while self.bin(at) >= MAX_BINS {
+        let mut bin = self.bin(at);
+        while bin >= MAX_BINS {
             self.width_ps *= 2;
+            bin = self.bin(at);
             for line in &mut self.lines {
                 *line = line.chunks(2).map(|pair| pair.iter().sum()).collect();
             }
         }
-        let bin = self.bin(at);
         let line = &mut self.lines[line];
         if line.len() <= bin {
             line.resize(bin + 1, 0);

@@ -11,7 +11,7 @@ use tailback_proto::wire::{Extension, NakCode, Opcode, Syndrome};
 
 use crate::bins::Bins;
 use crate::clock::{since, told, Time, NO_TIME};
-use crate::copies::{Copies, Equal, Known, Packet};
+use crate::copies::{Copies, Equal, Known, Packet, LEAST_TIMEOUT_PS};
 use crate::dissect::{is_send_with_invalidate, Addresses, Roce};
 use crate::report::{address, Connection, Found, Listed};
 use crate::requests::{Manner, Recovery, Requests, Trigger};
@@ -182,6 +182,12 @@ impl Connections {
         let other = || way.other.map(|other| &self.ways[other as usize]);
         let known = || Known {
             counted,
+            unexplained: match kind {
+                Kind::Request => {
+                    since(at, way.requests.last_at_ps()).is_none_or(|silent| silent < LEAST_TIMEOUT_PS)
+                }
+                kind => kind == Kind::Cnp,
+            },
             is_cnp: kind == Kind::Cnp,
             others_are_copies: way.copies > 0 || other().is_some_and(|other| other.copies > 0),
             asked_at: match kind {

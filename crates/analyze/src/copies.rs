@@ -43,6 +43,8 @@ pub struct Packet {
 pub struct Known {
     /// Its sender numbers its packets.
     pub counted: bool,
+    /// Nothing else explains that it comes again: its sender was not silent, and it is no answer, which another request may ask for.
+    pub unexplained: bool,
     /// It is a CNP.
     pub is_cnp: bool,
     /// Other packets of the connection were captured twice.
@@ -117,25 +119,20 @@ fn told_apart(entry: &Entry, packet: &Packet, known: Known) -> Equal {
     let copy = Equal::Copy { newly_marked: packet.marked && entry.psn_and_mark & MARKED == 0 };
     // Two ports of a mirror may write in any order.
     let apart = since(packet.at, entry.at).or_else(|| since(entry.at, packet.at));
+    let perhaps = if known.unexplained { Equal::Perhaps } else { Equal::No };
     let Some(apart) = apart else {
-        return if known.counted { copy } else { Equal::Perhaps };
+        return if known.counted { copy } else { perhaps };
     };
     let most = match known {
         Known { counted: true, .. } => COUNTED_PS,
         Known { is_cnp: true, others_are_copies: true, .. } => CNP_PS,
-        Known { is_cnp: true, .. } => 0,
+        Known { is_cnp: true, .. } => return Equal::No,
         _ => UNCOUNTED_PS,
     };
+    let most_perhaps = if known.is_cnp { UNCOUNTED_PS } else { PERHAPS_PS };
     match apart {
-        _ if apart <= most && most > 0 => copy,
-        _ if known.is_cnp => {
-            if apart <= UNCOUNTED_PS && known.others_are_copies {
-                Equal::Perhaps
-            } else {
-                Equal::No
-            }
-        }
-        _ if apart <= PERHAPS_PS => Equal::Perhaps,
+        _ if apart <= most => copy,
+        _ if apart <= most_perhaps => perhaps,
         _ => Equal::No,
     }
 }
