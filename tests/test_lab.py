@@ -344,7 +344,7 @@ def test_json_says_what_text_says() -> None:
     }
     table = (OUTPUTS / "poor-mans-cp/bandwidth/perftest.txt").read_text()
     assert readers.perftest(json.dumps({"results": results})) == readers.perftest(table)
-    head, tail = "{\ntest_info: {\nMtu: 1024,\n},\nresults: {\n", "MsgRate: 0.000035,\n},\n}\n"
+    head, tail = "{\ntest_info: {\nMtu: 1024,\n},\nresults: {\n", "MsgRate: 0.020800,\n},\n}\n"
     old = f"{head}MsgSize: 65536,\nn_iterations: 104000,\nBW_peak: 0.00,\nBW_average: 1300.00,\n{tail}"
     # As perftest 4.5 writes it.
     assert readers.perftest(old) == readers.perftest(table)

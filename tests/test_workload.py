@@ -124,7 +124,7 @@ def test_the_built_in_distributions() -> None:
         (b"# all of one size\n64000 100 # B %\n64000 100\n", None),
         (b"0 0\n10\n", "x.txt:2: expected a size in bytes and a share in %"),
         (b"0 0\n10 50\n5 100\n", "x.txt:3: expected sizes and shares that rise"),
-        (b"0 0\n10 90\n", "x.txt: expected two points or more, the last one at 100 %"),
+        (b"0 0\n10 90\n", "x.txt: found 90 as the last share of 2, expected two points or more"),
         (b"0 0\n1e99 100\n", "x.txt:2: expected 0 to 2^31 bytes"),
         (b"\xff\xfe", "x.txt:1: expected a size"),
     ],

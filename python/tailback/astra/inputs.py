@@ -179,8 +179,6 @@ def _check_hosts(network: HpccInputs, ranks: int, place: str) -> None:
                 f"expected a host for each of {ranks} ranks: node {rank} of the physical topology is {there}"
             )
             raise InputError(place, f"logical-dims: {text}")
-        if rank and not topology.connected(0, rank):
-            raise InputError(place, f"expected a route from node 0 to node {rank}, there is none")
 
 
 def options_of(folder: Path) -> AstraOptions:

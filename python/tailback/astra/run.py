@@ -11,8 +11,10 @@ from tailback.astra.inputs import AstraInputs, AstraOptions, load_inputs
 from tailback.astra.setup import AstraSetup
 from tailback.files.out_folder import OutFolder
 from tailback.files.outputs import Outputs
+from tailback.hpcc.tokens import InputError
 from tailback.hpcc.work import Recorded, WorkRun
 from tailback.plan import plan_json
+from tailback.recorded import compute as pc
 from tailback.running import Took, carry_out
 
 if TYPE_CHECKING:
@@ -65,7 +67,31 @@ def run_astra(
             for rank, cycles, computed in recorded.finished
         )
         outputs = {CYCLES: "".join(lines).encode(), **recorded.outputs}
-        return Result.of(setup, recorded.recording, *took, outputs=Outputs(outputs))
+        made = Result.of(setup, recorded.recording, *took, outputs=Outputs(outputs))
+        _check_routes(inputs, made)
+        return made
 
     run = WorkRun(inputs.options.workload, make, native)
     return carry_out(run, result, out, progress, report)
+
+
+def _check_routes(inputs: AstraInputs, result: Result) -> None:
+    """Refuses a run whose ranks send where no route is: hosts do not forward, in that simulator either.
+
+    Which ranks send to which is known only after the run: a ring needs its neighbours and no other.
+
+    Raises:
+        InputError: names the topology and two such nodes.
+    """
+    topology = inputs.network.topology
+    if all(topology.connected(0, rank) for rank in range(1, len(inputs.traces))):
+        return
+    unfinished = pc.filter(result.flows, pc.is_null(result.flows.column("end_ps"))).select(["src", "dst"])
+    for row in unfinished.to_pylist():
+        source, target = (int(row[end].removeprefix("h")) for end in ("src", "dst"))
+        if not topology.connected(source, target):
+            raise InputError(
+                topology.file,
+                f"found no route from node {source} to node {target}, between which ranks send; hosts do not "
+                "forward, so expected a direct link or switches between them",
+            )

@@ -17,6 +17,8 @@ MAX_COUNTER = 2**63 - 1
 MAX_FIGURE = 1e12
 """Of perftest, in its own units; iterations and bytes, too."""
 MAX_CORE = 65_535
+PRINTED_RATES_DIFFER = 0.25
+"""Bandwidth and message rate of perftest are rounded when they are printed; its two units differ by 119."""
 
 
 class Unread(ValueError):  # noqa: N818  it is what was found
@@ -53,6 +55,7 @@ def ethtool(text: str) -> dict[str, int]:
     found = list(re.finditer(r"^[ \t]*([A-Za-z0-9_.]+):[ \t]*(-?[0-9]+)[ \t]*$", text, re.MULTILINE))
     if not found:
         raise Unread("lines of ethtool -S, such as rx_out_of_buffer: 0")
+    _once([(one[1], one.start()) for one in found], "the counters of one device, each once")
     return {one[1]: _counter(one[2], one.start(2)) for one in found}
 
 
@@ -61,12 +64,33 @@ def rdma(text: str) -> dict[str, int]:
     if text.lstrip().startswith(("[", "{")):
         data = _json(text, "rdma -j statistic")
         rows = data if isinstance(data, list) else [data]
+        links = [f"{row.get('ifname')}/{row.get('port', 1)}" for row in rows if isinstance(row, dict)]
+        _one_link(links)
         found = {name: value for row in rows if isinstance(row, dict) for name, value in _flat(row)}
         if found:
             return found
-    elif pairs := list(re.finditer(r"\b([a-z][a-z0-9_]{3,}) (-?[0-9]+)\b", text)):
+    elif links := re.findall(r"^[ \t]*link (\S+)", text, re.MULTILINE):
+        _one_link(links)
+    if pairs := list(re.finditer(r"\b([a-z][a-z0-9_]{3,}) (-?[0-9]+)\b", text)):
         return {one[1]: _counter(one[2], one.start(2)) for one in pairs}
     raise Unread("counters of rdma statistic, such as np_cnp_sent 184")
+
+
+def _once(names: list[tuple[str, int]], expected: str) -> None:
+    """Refuses a name that comes again: of several devices none is chosen silently."""
+    seen: set[str] = set()
+    for name, at in names:
+        if name in seen:
+            raise Unread(f"{expected}; {name} comes again", at)
+        seen.add(name)
+
+
+def _one_link(links: list[str]) -> None:
+    if len(set(links)) > 1:
+        raise Unread(
+            f"counters of one link, as rdma statistic show link {links[0]} prints them; found "
+            f"{len(links)}: {', '.join(links[:4])}"
+        )
 
 
 def _flat(row: dict[str, Any]) -> list[tuple[str, int]]:
@@ -100,11 +124,17 @@ _TC = {
 }
 
 
+_TC_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+"""tc prints bytes as b, Kb and Mb of 1024 (iproute2, tc_util.c: print_size)."""
+
+
 def tc(text: str) -> QdiscCounters:
-    """`tc -s -j qdisc show dev DEV`, or without `-j`: of several disciplines the RED, else the first."""
+    """`tc -s -j qdisc show dev DEV`, or without `-j`: of several the RED, else the root."""
     found = _tc_json(text) if text.lstrip().startswith("[") else _tc_text(text)
     if not found:
         raise Unread("what tc -s qdisc show prints")
+    if sum(one.kind == "red" for one in found) > 1:
+        raise Unread("one RED: tc -s qdisc show dev DEV of one device; found several")
     return next((one for one in found if one.kind == "red"), found[0])
 
 
@@ -140,9 +170,15 @@ def _tc_text(text: str) -> list[QdiscCounters]:
             one[1]: _counter(one[2], begin + one.start(2))
             for one in re.finditer(r"\b(marked|early|pdrop|other) ([0-9]+)", part)
         }
-        waits = re.search(r"backlog ([0-9]+)b ", part)
+        waits = re.search(r"backlog ([0-9.]+)([KMG]?)b ", part)
         counters = {_TC[key]: value for key, value in values.items()}
-        waiting = _counter(waits[1], begin + waits.start(1)) if waits else 0
+        waiting = 0
+        if waits is not None:
+            try:
+                waiting = round(float(waits[1]) * _TC_UNITS[waits[2]])
+            except ValueError:
+                raise Unread("a backlog such as 64Kb", begin + waits.start(1)) from None
+            _counter(str(waiting), begin + waits.start(1))
         found.append(QdiscCounters(head[1], counters, waiting))
     return found
 
@@ -250,8 +286,32 @@ def _perftest_json(text: str) -> Perftest:
     bandwidth, typical = number("BW_average"), number("t_typical")
     if message is None or (bandwidth is None and typical is None):
         raise Unread("MsgSize, and BW_average or t_typical, in results")
+    if bandwidth is not None:
+        unit = next((key for key in results if key.startswith("BW_average[")), "")
+        bandwidth = _in_mib(bandwidth, unit.partition("[")[2].rstrip("]"), message, number("MsgRate"))
     return _made(
         message, iterations or 0, bandwidth, typical, number("t_min"), number("99%"), number("t_max")
+    )
+
+
+def _in_mib(average: float, unit: str, message_bytes: float, rate_mpps: float | None) -> float:
+    """An average bandwidth in MiB/s. perftest's JSON says no unit, and --report_gbits changes it: the rate of
+    messages tells which it is.
+    """
+    if unit:
+        if unit not in _TO_MIB:
+            raise Unread(f"BW_average in one of {', '.join(_TO_MIB)}", value=average)
+        return average * _TO_MIB[unit]
+    if not rate_mpps:
+        raise Unread("MsgRate beside BW_average, which tells MB/s from Gbit/s", value=average)
+    by_messages = rate_mpps * 1e6 * message_bytes / 2**20
+    for to_mib in (1.0, _TO_MIB["Gb/sec"]):
+        if abs(average * to_mib / by_messages - 1) <= PRINTED_RATES_DIFFER:
+            return average * to_mib
+    raise Unread(
+        f"BW_average that is MsgRate times MsgSize: {by_messages:.2f} MB/s, or "
+        f"{by_messages * 2**20 * 8e-9:.2f} Gbit/s",
+        value=average,
     )
 
 
@@ -280,23 +340,53 @@ _TO_MIB = {"MiB/sec": 1.0, "MB/sec": 1.0, "Gb/sec": 1e9 / BITS_PER_MIB}
 """perftest's MB is of 2^20 bytes: perftest_parameters.h, MEGA is 0x100000 in older versions, too."""
 
 
+_HEADING = re.compile(r"BW \S+|[0-9.]+% percentile\S*|\S+")
+
+
 def _perftest_text(text: str) -> Perftest:
-    lines = [line.lstrip("# ").split() if "bytes" not in line else line.split() for line in text.splitlines()]
-    for at, words in enumerate(lines):
-        joined = " ".join(words)
-        if "bytes" not in joined or "iterations" not in joined:
+    """Columns are found by their headings: options such as --raw_qos add some."""
+    lines = text.splitlines()
+    for at, line in enumerate(lines):
+        if "bytes" not in line or "iterations" not in line:
             continue
-        values = next((row for row in lines[at + 1 :] if row and row[0].isdigit()), None)
-        if values is None:
+        names = [name.partition("[") for name in _HEADING.findall(line.lstrip("# "))]
+        rows = [row.lstrip("# ").split() for row in lines[at + 1 :]]
+        rows = [row for row in rows if row and row[0].isdigit()]
+        if not rows:
             break
-        numbers = [float(one) for one in values]
-        if unit := re.search(r"BW average\[([^\]]+)\]", joined):
-            if unit[1] not in _TO_MIB or len(numbers) < 4:
+        if len(rows) > 1:
+            sizes = ", ".join(f"{row[0]} B" for row in rows[:4])
+            raise Unread(
+                f"the table of one message size, as -s has it; found {len(rows)} ({sizes}): keep one row"
+            )
+        if len(rows[0]) != len(names):
+            break
+        columns = {
+            name.lstrip("#"): (float(value), unit.rstrip("]"))
+            for (name, _, unit), value in zip(names, rows[0], strict=True)
+        }
+
+        def column(name: str, columns: dict[str, tuple[float, str]] = columns) -> float | None:
+            return columns[name][0] if name in columns else None
+
+        message, iterations = column("bytes"), column("iterations")
+        if message is None or iterations is None:
+            break
+        if "BW average" in columns:
+            average, unit = columns["BW average"]
+            if unit not in _TO_MIB:
                 break
-            return _made(numbers[0], numbers[1], numbers[3] * _TO_MIB[unit[1]], None, None, None, None)
-        if "t_typical" in joined and len(numbers) >= 5:
-            p99 = numbers[7] if len(numbers) > 7 else None
-            return _made(numbers[0], numbers[1], None, numbers[4], numbers[2], p99, numbers[3])
+            return _made(message, iterations, average * _TO_MIB[unit], None, None, None, None)
+        if "t_typical" in columns:
+            return _made(
+                message,
+                iterations,
+                None,
+                column("t_typical"),
+                column("t_min"),
+                column("99% percentile"),
+                column("t_max"),
+            )
     raise Unread("the table of ib_write_bw or ib_write_lat: #bytes #iterations and so on")
 
 

@@ -275,11 +275,16 @@ def _check(options: SimaiOptions, workload: Workload, servers: Servers) -> None:
     if not 0 <= options.send_lat <= MOST_SEND_LAT:
         raise InputError("AS_SEND_LAT", f"expected 0 to {MOST_SEND_LAT}, found {options.send_lat}")
     place = f"{named(options.workload)}:1"
+    other = _other_count(options, workload, servers)
     if servers.gpus % workload.tensor:
+        if other is not None:
+            raise other
         text = f"expected a divisor of the topology's {servers.gpus} GPUs, found {workload.tensor}"
         raise InputError(place, f"model_parallel_NPU_group: {text}")
     data, expert = servers.gpus // workload.tensor, workload.expert or 1
     if data % expert:
+        if other is not None:
+            raise other
         text = f"expected a divisor of {data}, the {servers.gpus} GPUs over model_parallel_NPU_group"
         raise InputError(place, f"ep: {text}, found {expert}")
     for gpu in range(1, servers.gpus):
@@ -288,11 +293,24 @@ def _check(options: SimaiOptions, workload: Workload, servers: Servers) -> None:
             raise InputError(named(options.topology), text)
 
 
+def _other_count(options: SimaiOptions, workload: Workload, servers: Servers) -> InputError | None:
+    """The reason why groups come out wrong: the workload is for other GPUs than the topology has."""
+    if workload.all_gpus in (0, servers.gpus):
+        return None
+    return InputError(
+        f"{named(options.workload)}:1",
+        f"all_gpus: found {workload.all_gpus:,}, but {named(options.topology)} has {servers.gpus:,} GPUs; "
+        "expected a topology of as many, for its groups do not fit this one",
+    )
+
+
 def _check_groups(inputs: SimaiInputs) -> None:
     """Refuses collectives of one rank that something would be sent for."""
     for number, layer in enumerate(inputs.workload.layers):
         for part, one in enumerate(layer.collectives):
             if one and inputs.is_sent(part) and inputs.ranks(one.group) < 2:
+                if (other := _other_count(inputs.options, inputs.workload, inputs.servers)) is not None:
+                    raise other
                 raise InputError(
                     f"{named(inputs.options.workload)}:{layer.line}",
                     f"layer {number} ({layer.name}), {PART_NAMES[part]} comm: expected a group of two or "
