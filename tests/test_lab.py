@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -357,3 +358,60 @@ def test_json_says_what_text_says() -> None:
 def test_a_lab_that_is_not_there_names_the_examples() -> None:
     with pytest.raises(ScenarioError, match="one of the examples gpudirect-pfc, poor-mans-cp"):
         read("nowhere.yaml")
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "expected"),
+    [
+        (
+            readers.rdma,
+            "link mlx5_0/1 np_cnp_sent 184\nlink mlx5_1/1 np_cnp_sent 0\n",
+            "found 2: mlx5_0/1, mlx5_1/1",
+        ),
+        (
+            readers.rdma,
+            json.dumps([{"ifname": one, "port": 1, "np_cnp_sent": 1} for one in ("mlx5_0", "mlx5_1")]),
+            "found 2: mlx5_0/1, mlx5_1/1",
+        ),
+        (readers.ethtool, "NIC statistics:\n rx_a: 1\nNIC statistics:\n rx_a: 2\n", "rx_a comes again"),
+        (
+            readers.perftest,
+            " #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n"
+            " 2 5000 0.05 0.04 2.700000\n 65536 5000 97.80 97.60 0.186157\n",
+            "found 2 (2 B, 65536 B)",
+        ),
+    ],
+)
+def test_of_several_none_is_chosen_silently(reader: Any, text: str, expected: str) -> None:
+    with pytest.raises(readers.Unread, match=re.escape(expected)):
+        reader(text)
+
+
+@pytest.mark.parametrize(("average", "bps"), [(97.60, 97.6e9), (11634.83, 97.6e9)])
+def test_the_unit_of_perftests_json_is_that_of_its_message_rate(average: float, bps: float) -> None:
+    results = {"MsgSize": 65536, "n_iterations": 5000, "BW_average": average, "MsgRate": 0.186157}
+    found = readers.perftest(json.dumps({"results": results})).bandwidth_bps
+    assert found == pytest.approx(bps, rel=0.01)
+    for wrong in ({"MsgRate": 0}, {"MsgRate": 5.0}):
+        with pytest.raises(readers.Unread):
+            readers.perftest(json.dumps({"results": {**results, **wrong}}))
+
+
+def test_columns_are_found_by_their_headings() -> None:
+    table = (
+        " #bytes #sl #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n"
+        " 65536 3 5000 97.80 90.60 0.172000\n"
+    )
+    found = readers.perftest(table)
+    assert (found.message_bytes, found.iterations) == (65536, 5000)
+    assert found.bandwidth_bps == pytest.approx(90.6e9)
+
+
+@pytest.mark.parametrize(("shown", "value"), [("64b", 64), ("64Kb", 65536), ("1.5Mb", 3 << 19)])
+def test_tc_counts_bytes_by_1024(shown: str, value: int) -> None:
+    text = (
+        "qdisc red 8001: root refcnt 2 limit 400Kb min 30Kb max 90Kb ecn\n"
+        " Sent 1000 bytes 10 pkt (dropped 0, overlimits 5 requeues 0)\n"
+        f" backlog {shown} 42p requeues 0\n  marked 5 early 0 pdrop 0 other 0\n"
+    )
+    assert readers.tc(text).backlog_bytes == value

@@ -509,3 +509,13 @@ def test_churn_in_the_plan() -> None:
 )
 def test_churn_that_cannot_be(more: dict[str, Any], text: str) -> None:
     assert text in problem({**CHURN, **more})
+
+
+def test_a_distribution_in_fractions_is_the_one_in_per_cent() -> None:
+    percent, fractions = (
+        parse(text, "x.txt") for text in (b"0 0\n1000 50\n10000 100\n", b"0 0\n1000 0.5\n10000 1\n")
+    )
+    assert percent.mean == fractions.mean
+    assert list(percent.shares) == list(fractions.shares)
+    with pytest.raises(ValueError, match="three columns"):
+        parse(b"1 1 0\n6 2 0.5\n10 3 1\n", "x.txt")

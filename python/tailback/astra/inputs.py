@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ class AstraInputs:
         }
 
 
-def load_inputs(options: AstraOptions, *, beside: bool = False) -> AstraInputs:
+def load_inputs(options: AstraOptions, *, beside: bool = False, ignore: Collection[str] = ()) -> AstraInputs:
     """Reads the files of a run.
 
     A relative TOPOLOGY_FILE is looked up as `tailback.hpcc.inputs.load_inputs` says, with `beside` too.
@@ -129,7 +130,7 @@ def load_inputs(options: AstraOptions, *, beside: bool = False) -> AstraInputs:
     texts = {SYSTEM: _text(options.system), LOGICAL: _text(options.logical_topology)}
     system = read_system(named(options.system), texts[SYSTEM])
     dims = read_dims(named(options.logical_topology), texts[LOGICAL])
-    network = astra_network(options.network, beside=beside)
+    network = astra_network(options.network, beside=beside, ignore=ignore)
     ranks = 1
     for size in dims:
         ranks *= size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 
 from tailback.hpcc.inputs import HpccInputs, load_network
 from tailback.hpcc.keys import ASTRA_SIM
@@ -12,13 +13,15 @@ from tailback.hpcc.tokens import InputError
 from tailback.plan import plan_json
 
 
-def astra_network(config: str | os.PathLike[str], *, beside: bool = False) -> HpccInputs:
+def astra_network(
+    config: str | os.PathLike[str], *, beside: bool = False, ignore: Collection[str] = ()
+) -> HpccInputs:
     """config.txt and topology in the figures of the fork that ASTRA-sim carries; a run ends with the work.
 
     Raises:
         InputError: as `load_network`.
     """
-    network = load_network(config, beside=beside, variant=ASTRA_SIM)
+    network = load_network(config, beside=beside, variant=ASTRA_SIM, ignore=ignore)
     network.config.values["SIMULATOR_STOP_TIME"] = LATEST_END_S
     return network
 

@@ -10,7 +10,7 @@ import typer
 from tailback.astra.inputs import AstraOptions, load_inputs
 from tailback.astra.run import CYCLES, run_astra
 from tailback.cli.command import command_app
-from tailback.cli.common import Force, NoReport, Out, Quiet, bad_input, result_folder
+from tailback.cli.common import Force, Ignore, NoReport, Out, Quiet, bad_input, result_folder
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_time, progress_bar
 from tailback.cli.terminal import echo
@@ -58,6 +58,7 @@ def astra(
     native: Annotated[
         bool, typer.Option("--native", help="Use Tailback's own models of NICs and switches; no fct.txt.")
     ] = False,
+    ignore: Ignore = None,
     out: Out = None,
     force: Force = False,
     no_report: NoReport = False,
@@ -82,7 +83,7 @@ def astra(
             injection_scale,
             native,
         )
-        inputs = load_inputs(options)
+        inputs = load_inputs(options, ignore=ignore or ())
         for warning in inputs.warnings:
             echo(warning, err=True)
         name = inputs.network.name

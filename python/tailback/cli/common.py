@@ -55,6 +55,10 @@ Controllers = Annotated[
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Folder for the result, new or empty.")
 ]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", metavar="KEY", help="Leave out what a key of a fork asks for; repeatable."),
+]
 Force = Annotated[
     bool, typer.Option("--force", help="Replace the result that is in --out; anything else there is refused.")
 ]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailback.cli.command import command_app
-from tailback.cli.common import AsJson, Force, NoReport, Out, Quiet, bad_input, result_folder
+from tailback.cli.common import AsJson, Force, Ignore, NoReport, Out, Quiet, bad_input, result_folder
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_time, progress_bar
 from tailback.cli.terminal import echo
@@ -22,6 +22,7 @@ app = command_app()
 @app.command()
 def hpcc(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.txt", help="The simulator's config file.")],
+    ignore: Ignore = None,
     out: Out = None,
     force: Force = False,
     no_report: NoReport = False,
@@ -35,7 +36,7 @@ def hpcc(
     and keeps what was simulated. --json prints the summary and the folder.
     """
     with bad_input():
-        inputs = load_inputs(config)
+        inputs = load_inputs(config, ignore=ignore or ())
         for warning in warnings(inputs):
             echo(warning, err=True)
         with result_folder(out, inputs.name, force) as folder, progress_bar(quiet) as bar:

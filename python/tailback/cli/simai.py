@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailback.cli.command import command_app
-from tailback.cli.common import Force, NoReport, Out, Quiet, bad_input, result_folder
+from tailback.cli.common import Force, Ignore, NoReport, Out, Quiet, bad_input, result_folder
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_time, progress_bar
 from tailback.cli.terminal import echo
@@ -39,6 +39,7 @@ def simai(
     native: Annotated[
         bool, typer.Option("--native", help="Use Tailback's own models of NICs and switches; no fct.txt.")
     ] = False,
+    ignore: Ignore = None,
     out: Out = None,
     force: Force = False,
     no_report: NoReport = False,
@@ -53,7 +54,7 @@ def simai(
     """
     with bad_input():
         options = SimaiOptions(workload, topology, config, threads, send_lat, pxn, nvls, native)
-        inputs = load_inputs(options)
+        inputs = load_inputs(options, ignore=ignore or ())
         for warning in inputs.warnings:
             echo(warning, err=True)
         name = inputs.network.name

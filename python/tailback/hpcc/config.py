@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Any
 
+from tailback.hpcc.forks import FORK_KEYS, Foreign, foreign
 from tailback.hpcc.keys import ASTRA_SIM, KEYS, SIMAI, Key
 from tailback.hpcc.quantities import RATE_IN_WORDS, rate_bps
 from tailback.hpcc.tokens import U32_MAX, U64_MAX, InputError, Tokens
@@ -16,6 +18,8 @@ _NO_SAMPLES = {
     SIMAI: "no qlen.txt is written: SimAI takes no samples",
 }
 MOST_WARNINGS = 20
+LIKELY_TYPO = 0.85
+"""Likeness of two keys from which one may be a slip of the pen for the other."""
 DCQCN, HPCC, TIMELY, DCTCP, PINT = CONTROLLERS = (1, 3, 7, 8, 10)
 """Values of CC_MODE."""
 
@@ -31,6 +35,8 @@ class Config:
     places: dict[str, str] = field(default_factory=dict)
     spans: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    foreign: list[Foreign] = field(default_factory=list)
+    """Keys of forks, with values that change results there."""
 
     def __getitem__(self, name: str) -> Any:
         """The value, or the default where there is a usable one.
@@ -55,7 +61,7 @@ class Config:
 
     def not_honoured(self) -> dict[str, str]:
         """The keys of the file that ask for something which this run does not do, and why it does not."""
-        found = {}
+        found = {key.name: key.why for key in self.foreign}
         for name, value in self.values.items():
             key = KEYS[name]
             idle = value == key.off or (key.only_if and self[key.only_if[0]] != key.only_if[1])
@@ -87,6 +93,7 @@ def read_config(file: str, data: bytes) -> Config:
     lines = list(tokens.lines())
     config.spans = found
     config.places = {name: f"{file}:{lines[index]}" for name, index in found.items()}
+    config.foreign = foreign(tokens.words, {index: f"{file}:{lines[index]}" for index in unknown})
     config.warnings = list(_warnings(file, tokens, unknown, lines))
     return config
 
@@ -130,7 +137,11 @@ def _warnings(file: str, tokens: Tokens, unknown: list[int], lines: list[int]) -
     ]
     for index in keys[:MOST_WARNINGS]:
         word = tokens.words[index].decode("utf-8", "backslashreplace")
+        if word in FORK_KEYS:
+            continue
         likely = nearest(word, KEYS)
+        if likely and SequenceMatcher(None, word.upper(), likely).ratio() < LIKELY_TYPO:
+            likely = None
         hint = f", did you mean {likely}?" if likely else ""
         yield f"{file}:{lines[index]}: warning: unknown key '{plain(word)}', skipped{hint}"
     if len(keys) > MOST_WARNINGS:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from tailback.files import read_file
 from tailback.hpcc.config import Config, read_config
 from tailback.hpcc.flows import read_flows, read_trace
+from tailback.hpcc.forks import FORK_KEYS, NS3_RDMA, check_flow_form, refuse_foreign
 from tailback.hpcc.keys import HPCC_VARIANT
 from tailback.hpcc.tokens import InputError, named, read_bytes
 from tailback.hpcc.topology import Topology, read_topology
@@ -40,16 +42,29 @@ class HpccInputs:
     warnings: list[str]
 
 
-def load_inputs(config: str | os.PathLike[str], *, beside: bool = False) -> HpccInputs:
-    """Reads config.txt and the files that it names.
+def load_inputs(
+    config: str | os.PathLike[str], *, beside: bool = False, ignore: Collection[str] = ()
+) -> HpccInputs:
+    """Reads config.txt and the files that it names. `ignore`: keys of forks that may be left out.
 
     A relative name is looked up in the working directory, as in that simulator, and then in the folder of
     config.txt. With `beside`, only there: so a result's folder is read again.
 
     Raises:
         InputError: a file is missing or not what it should be; one line says where.
+        ScenarioError: keys of a fork would change results; a line each.
     """
     inputs, texts = _load(config, tuple(COPIES), beside)
+    if not beside:
+        refuse_foreign(inputs.config.foreign, ignore)
+        if "FLOW_FILE" not in ignore:
+            check_flow_form(
+                *texts["FLOW_FILE"],
+                any(
+                    FORK_KEYS[key.name].fork == NS3_RDMA and key.name not in ignore
+                    for key in inputs.config.foreign
+                ),
+            )
     inputs.flows = read_flows(*texts["FLOW_FILE"], inputs.topology)
     if "TRACE_FILE" in texts:
         read_trace(*texts["TRACE_FILE"])
@@ -57,14 +72,21 @@ def load_inputs(config: str | os.PathLike[str], *, beside: bool = False) -> Hpcc
 
 
 def load_network(
-    config: str | os.PathLike[str], *, beside: bool = False, variant: bytes | None = None
+    config: str | os.PathLike[str],
+    *,
+    beside: bool = False,
+    variant: bytes | None = None,
+    ignore: Collection[str] = (),
 ) -> HpccInputs:
     """As `load_inputs`, of the network alone: no flows, and no packets to trace; of this variant.
 
     Raises:
         InputError: as `load_inputs`.
     """
-    return _load(config, ("TOPOLOGY_FILE",), beside, variant)[0]
+    inputs = _load(config, ("TOPOLOGY_FILE",), beside, variant)[0]
+    if not beside:
+        refuse_foreign(inputs.config.foreign, ignore)
+    return inputs
 
 
 def _load(
@@ -82,6 +104,11 @@ def _load(
         if not read[key]:
             continue  # TRACE_FILE may be left out: no trace is written
         found, more = _find(read, key, path.parent, beside)
+        if key == "TRACE_FILE" and not found.exists():
+            if not beside:
+                what = f"token '{_word(read, key)}': there is no such file, and nothing here reads it"
+                warnings.append(f"{read.places[key]}: warning: {what}")
+            continue
         token = f"token '{_word(read, key)}': "
         texts[key] = (named(found), read_bytes(found, LIMITS[key], read.places[key], token))
         files[COPIES[key]] = texts[key][1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from tailback.hpcc.quantities import RATE_IN_WORDS, TIME_IN_WORDS, rate_bps, time_ns
-from tailback.hpcc.tokens import U32_MAX, Tokens
+from tailback.hpcc.tokens import U32_MAX, InputError, Tokens
 from tailback.limits import HPCC_NODES, HPCC_RATES
 
 PER_LINK = 5
@@ -80,6 +80,13 @@ def read_topology(file: str, data: bytes, nearest: bool = False) -> Topology:
         InputError: a token is not what belongs there.
     """
     tokens = Tokens(file, data)
+    head, _, rest = data.lstrip().partition(b"\n")
+    if len(head.split()) == 4 and rest.strip():
+        raise InputError(
+            f"{file}:1",
+            "found four numbers, as PowerTCP's fork has them (nodes, switches, ToR switches, links), "
+            "expected three: nodes, switches, links",
+        )
     nodes = tokens.integer("the number of nodes", 1, HPCC_NODES)
     switch_count = tokens.integer("the number of switches", 0, nodes)
     link_count = tokens.integer("the number of links", 0, U32_MAX)

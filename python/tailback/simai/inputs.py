@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tailback.files.json import read_json
 from tailback.hpcc.config import read_config
+from tailback.hpcc.forks import refuse_foreign
 from tailback.hpcc.inputs import CONFIG, HpccInputs
 from tailback.hpcc.keys import SIMAI
 from tailback.hpcc.plan import LATEST_END_S, network_warnings
@@ -244,7 +245,7 @@ def _time(us: float) -> str:
     return f"{us:.6g} us"
 
 
-def load_inputs(options: SimaiOptions) -> SimaiInputs:
+def load_inputs(options: SimaiOptions, *, beside: bool = False, ignore: Collection[str] = ()) -> SimaiInputs:
     """Reads the files of a run.
 
     Raises:
@@ -259,6 +260,8 @@ def load_inputs(options: SimaiOptions) -> SimaiInputs:
     workload = read_workload(named(options.workload), files[WORKLOAD])
     servers = read_servers(named(options.topology), files[TOPOLOGY])
     config = read_config(named(options.config), files[CONFIG])
+    if not beside:
+        refuse_foreign(config.foreign, ignore)
     # A run there ends with the work, and not at a time; whatever GLOBAL_T says, it is set to 1.
     config.values.update(TAILBACK_VARIANT=SIMAI, SIMULATOR_STOP_TIME=LATEST_END_S, GLOBAL_T=1)
     _check(options, workload, servers)

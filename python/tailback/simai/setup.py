@@ -72,7 +72,7 @@ class SimaiSetup(HpccSetup):
     @classmethod
     def read(cls, folder: Path, summary: Mapping[str, Any]) -> SimaiSetup:
         """From the folder of a run."""
-        simai = load_inputs(options_of(folder))
+        simai = load_inputs(options_of(folder), beside=True)
         simai.network.name = str(summary["name"])
         return cls.of(simai)
 

@@ -1,0 +1,133 @@
+"""Files of the HPCC simulator's relatives: keys and forms that mean something else there.
+
+That simulator skips keys that it does not know. A file of a fork would run without all that the fork adds, so
+such a key refuses the run unless its value is what happens here anyway, or the user ignores it by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from tailback.hpcc.tokens import InputError
+from tailback.scenario import Problem, ScenarioError
+from tailback.scenario.errors import plain
+
+CONWEAVE, NS3_RDMA = "ConWeave's fork", "ns3-rdma, DCQCN's simulator"
+FORM_SAMPLE_BYTES = 1 << 16
+"""What of a list of flows is looked at to tell its form."""
+LEAST_FLOW_BYTES = 64
+"""Flows of fewer bytes that start after as many seconds or more are no flows of the HPCC simulator."""
+
+
+class ForkKey(NamedTuple):
+    """A key of a fork: what it does there, and the values that come to what happens here."""
+
+    fork: str
+    what: str
+    same: tuple[bytes, ...] = ()
+
+
+FORK_KEYS = {
+    # conweave-project/conweave-ns3, scratch/network-load-balance.cc
+    "LB_MODE": ForkKey(CONWEAVE, "load balancing: 0 is ECMP, which runs here", (b"0",)),
+    "ENABLE_PFC": ForkKey(CONWEAVE, "PFC, which is on here", (b"1",)),
+    "ENABLE_IRN": ForkKey(CONWEAVE, "selective repeat, where this simulator goes back N", (b"0",)),
+    "FLOW_INPUT_FILE": ForkKey(CONWEAVE, "the list of flows, which is FLOW_FILE here"),
+    # bobzhuyb/ns3-rdma, scratch/third.cc
+    "PACKET_LEVEL_ECMP": ForkKey(NS3_RDMA, "spraying, where this simulator has ECMP", (b"0",)),
+    "FLOW_LEVEL_ECMP": ForkKey(NS3_RDMA, "ECMP, which is on here", (b"1",)),
+    "TCP_FLOW_FILE": ForkKey(NS3_RDMA, "TCP flows, of which there are none here"),
+    "SEND_IN_CHUNKS": ForkKey(NS3_RDMA, "messages in chunks", (b"0",)),
+    "CNP_INTERVAL": ForkKey(NS3_RDMA, "the least time between CNPs"),
+    "NP_SAMPLING_INTERVAL": ForkKey(NS3_RDMA, "the receiver's sampling of marks", (b"0",)),
+    "CLAMP_TARGET_RATE_AFTER_TIMER": ForkKey(NS3_RDMA, "a cut of the target rate after a timer"),
+    "BYTE_COUNTER": ForkKey(NS3_RDMA, "DCQCN's byte counter, which this simulator has not"),
+    "DCTCP_GAIN": ForkKey(NS3_RDMA, "g, which is EWMA_GAIN here"),
+    "KMAX": ForkKey(NS3_RDMA, "a marking threshold, which is KMAX_MAP here"),
+    "KMIN": ForkKey(NS3_RDMA, "a marking threshold, which is KMIN_MAP here"),
+    "PMAX": ForkKey(NS3_RDMA, "a marking probability, which is PMAX_MAP here"),
+    "L2_WAIT_FOR_ACK": ForkKey(NS3_RDMA, "stop and wait", (b"0",)),
+    "L2_TEST_READ": ForkKey(NS3_RDMA, "READs instead of WRITEs", (b"0",)),
+}
+
+
+class Foreign(NamedTuple):
+    """A key of a fork in a file, with a value that changes results there."""
+
+    name: str
+    value: bytes
+    place: str
+
+    @property
+    def why(self) -> str:
+        """What of it is absent here."""
+        key = FORK_KEYS[self.name]
+        return f"a key of {key.fork} for {key.what}"
+
+
+def foreign(words: list[bytes], places: dict[int, str]) -> list[Foreign]:
+    """The keys of forks among tokens that are no keys here: `places` has those by their number."""
+    found = []
+    for index, place in places.items():
+        name = words[index].decode("latin-1")
+        value = words[index + 1] if index + 1 < len(words) else b""
+        if name in FORK_KEYS and value not in FORK_KEYS[name].same:
+            found.append(Foreign(name, value, place))
+    return found
+
+
+def refuse_foreign(keys: Collection[Foreign], ignore: Collection[str]) -> None:
+    """Refuses what is not ignored.
+
+    Raises:
+        ScenarioError: a line for each key.
+    """
+    problems = [
+        Problem(
+            key.place,
+            (),
+            f"{key.name}: found {plain(key.value.decode('utf-8', 'backslashreplace'))}, {key.why}; "
+            f"expected a value that runs here{_same(key.name)}, or --ignore {key.name}",
+        )
+        for key in keys
+        if key.name not in ignore
+    ]
+    if problems:
+        raise ScenarioError(problems)
+
+
+def _same(name: str) -> str:
+    same = FORK_KEYS[name].same
+    return f" ({', '.join(value.decode() for value in same)})" if same else ""
+
+
+def check_flow_form(file: str, data: bytes, of_ns3_rdma: bool) -> None:
+    """Refuses a list of flows whose rows are those of another simulator.
+
+    Raises:
+        InputError: names the form.
+    """
+    lines = data[:FORM_SAMPLE_BYTES].split(b"\n")
+    if len(data) > FORM_SAMPLE_BYTES:
+        lines.pop()
+    rows = [(number, line.split()) for number, line in enumerate(lines, 1) if line.split()][1:]
+    if not rows:
+        return
+    place = f"{file}:{rows[0][0]}"
+    expected = "expected src dst pg dport bytes start"
+    if all(len(row) == 5 for _, row in rows):
+        raise InputError(place, f"found five columns, {expected}: one of them is missing")
+    if not all(len(row) == 6 for _, row in rows):
+        return
+    try:
+        ends = [(float(row[4]), float(row[5])) for _, row in rows]
+    except ValueError:
+        return
+    if of_ns3_rdma or all(first < LEAST_FLOW_BYTES and first <= second for first, second in ends):
+        packets, start, end = (word.decode("latin-1") for word in rows[0][1][3:])
+        raise InputError(
+            place,
+            f"found a row as {NS3_RDMA}, has it: src dst pg packets start end ({plain(packets)} packets from "
+            f"{plain(start)} to {plain(end)} s); {expected}, or --ignore FLOW_FILE",
+        )

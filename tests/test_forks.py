@@ -1,0 +1,83 @@
+"""Files of other simulators that look like the HPCC simulator's are named, and not run as something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tailback.cli as cli
+
+CASE = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc" / "single_flow"
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a case of the HPCC simulator, as the working directory."""
+    for name in ("config.txt", "topology.txt", "flow.txt", "trace.txt"):
+        (tmp_path / name).write_bytes((CASE / name).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*more: str) -> int:
+    return cli.main(["hpcc", "config.txt", "-q", "--no-report", "--out", "x", "--force", *more])
+
+
+@pytest.mark.parametrize(
+    ("key", "other", "same"),
+    [
+        ("LB_MODE", "9", "0"),
+        ("ENABLE_IRN", "1", "0"),
+        ("ENABLE_PFC", "0", "1"),
+        ("PACKET_LEVEL_ECMP", "1", "0"),
+    ],
+)
+def test_keys_of_forks_refuse_unless_ignored(
+    key: str, other: str, same: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = (files / "config.txt").read_text()
+    (files / "config.txt").write_text(f"{config}\n{key} {same}\n")
+    assert run() == 0
+    assert key not in capsys.readouterr().err
+    (files / "config.txt").write_text(f"{config}\n{key} {other}\n")
+    assert run() == 2
+    told = capsys.readouterr().err
+    assert f"{key}: found {other}, a key of" in told
+    assert "did you mean" not in told
+    assert run("--ignore", key) == 0
+    assert cli.main(["report", "x"]) == 0, "what was ignored is no fault of the folder"
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("1\n0 1 3 1000 2 9\n", "as ns3-rdma, DCQCN's simulator, has it"),
+        ("2\n0 1 3 5000 2.0\n1 0 3 5000 2.0\n", "found five columns"),
+    ],
+)
+def test_rows_of_another_form_are_named(
+    rows: str, words: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "flow.txt").write_text(rows)
+    assert run() == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("flow.txt:2: ")
+    assert words in line
+
+
+def test_a_header_of_four_numbers_is_named(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, _, rest = (files / "topology.txt").read_text().partition("\n")
+    nodes, switches, links = first.split()
+    (files / "topology.txt").write_text(f"{nodes} {switches} {switches} {links}\n{rest}")
+    assert run() == 2
+    assert "topology.txt:1: found four numbers, as PowerTCP's fork has them" in capsys.readouterr().err
+
+
+def test_a_trace_that_nobody_reads_may_be_missing(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    first = (files / "x" / "fct.txt").read_bytes()
+    (files / "trace.txt").unlink()
+    assert run() == 0
+    assert "nothing here reads it" in capsys.readouterr().err
+    assert (files / "x" / "fct.txt").read_bytes() == first
+    assert cli.main(["report", "x"]) == 0
