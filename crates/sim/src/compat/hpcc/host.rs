@@ -157,12 +157,16 @@ impl World {
             return;
         }
         // Nothing to send: wake when the first pacing gap ends. A queue pair that is held back by a pause or by its
-        // window counts too; if its gap is over, nothing is scheduled.
+        // window counts too, and in the forks one that has sent everything; if its gap is over, nothing is scheduled.
         let nic = &mut self.nics[owner];
         if nic.wake_at.is_some() {
             return;
         }
-        let first = nic.ready.iter().copied().min().unwrap_or(u64::MAX);
+        let mut first = nic.ready.iter().copied().min().unwrap_or(u64::MAX);
+        if first > self.now && !self.plan.variant.wake_skips_sent() {
+            let gap_ends = nic.qps.iter().map(|&flow| self.send[flow as usize].next_avail);
+            first = gap_ends.fold(first, u64::min);
+        }
         if first < u64::MAX && first > self.now {
             self.wake(port, first);
         }
@@ -472,5 +476,44 @@ impl World {
         let port = qp.port;
         self.update_ready(flow);
         self.transmit(port);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{Flow, Link};
+    use super::super::routing::tests::network;
+    use super::super::variant::Variant;
+    use super::super::world::World;
+
+    /// A host's port at 5 us with two queue pairs: one has sent everything and waits for its ACKs, one may send at 9 us.
+    /// When the port wakes, in ns.
+    fn wakes_at(variant: Variant, sent_gap_ends_ns: u64) -> Option<u64> {
+        const RATE: u64 = 100_000_000_000;
+        let mut plan = network(3, vec![2], vec![Link(0, 2, RATE, 1000, 0.0), Link(1, 2, RATE, 1000, 0.0)]);
+        plan.variant = variant;
+        plan.flows = vec![Flow(0, 1, 3, 100, 5000, 0); 2];
+        let mut world = World::new(&plan, None);
+        for place in 0..2 {
+            world.set_up(place, plan.flows[place]);
+            world.send[place].port = 0;
+            world.join(place as u32);
+        }
+        world.now = 5_000_000;
+        (world.send[0].snd_nxt, world.send[0].next_avail) = (5000, sent_gap_ends_ns * 1000);
+        world.send[1].next_avail = 9_000_000;
+        (0..2).for_each(|flow| world.update_ready(flow));
+        world.transmit_host(0);
+        world.nics[0].wake_at.map(|place| place.time / 1000)
+    }
+
+    #[test]
+    fn the_forks_do_not_wake_while_a_queue_pair_that_has_sent_everything_waits_for_its_acks() {
+        for (sent_gap_ends_ns, expected) in [(4000, None), (7000, Some(7000)), (9500, Some(9000))] {
+            assert_eq!(wakes_at(Variant::Hpcc, sent_gap_ends_ns), Some(9000));
+            for fork in [Variant::AstraSim, Variant::Simai] {
+                assert_eq!(wakes_at(fork, sent_gap_ends_ns), expected, "{fork:?}, {sent_gap_ends_ns} ns");
+            }
+        }
     }
 }

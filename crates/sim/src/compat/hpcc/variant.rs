@@ -71,6 +71,12 @@ impl Variant {
         self == Variant::Simai
     }
 
+    /// Whether a host's port, when it works out when to wake, skips queue pairs that have sent everything. The gap of such a
+    /// queue pair is mostly over; where it counts, the port does not wake, and the others wait for the next ACK.
+    pub(super) fn wake_skips_sent(self) -> bool {
+        self == Variant::Hpcc
+    }
+
     /// Random streams that building a network takes for each node.
     pub(super) fn streams_per_node(self) -> u64 {
         match self {
