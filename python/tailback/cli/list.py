@@ -8,7 +8,6 @@ import typer
 
 from tailback import library
 from tailback.cli.command import command_app
-from tailback.cli.common import say_json
 from tailback.cli.terminal import echo
 
 app = command_app()
@@ -20,6 +19,8 @@ def list_(
 ) -> None:
     """List the built-in scenarios and the published experiments."""
     if as_json:
+        from tailback.cli.common import say_json  # loads what reads scenarios
+
         found = {"scenarios": library.scenarios(), "experiments": library.published()}
         say_json(found)
         return
