@@ -20,7 +20,7 @@ from tailback.scenario import Scenario
 from tailback.scenario.assumptions import assumptions
 from tailback.scenario.congestion import kinds
 from tailback.scenario.controllers import Controllers
-from tailback.scenario.show import input_names, shown
+from tailback.scenario.show import input_names, shown, with_defaults
 from tailback.text import natural
 
 Run = TypeVar("Run", bound="Recorded")
@@ -299,7 +299,7 @@ class _SetupInMemory(ScenarioSetup):
 
     @cached_property
     def assumptions(self) -> list[dict[str, str]]:
-        return _assumed(self._checked, self._shown[1])
+        return _assumed(self._checked, with_defaults(self._checked, input_names(self._checked)))
 
     if TYPE_CHECKING:
         _checked: Scenario

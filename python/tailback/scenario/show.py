@@ -22,7 +22,7 @@ from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import iio_threshold, pcie_threshold
 from tailback.scenario.host_path import HostPath
 from tailback.scenario.model import Run, Scenario, Transport
-from tailback.scenario.profiles import profiles_of, resolve
+from tailback.scenario.profiles import parameters, profiles_of, resolve
 from tailback.scenario.receive_buffer import every_threshold
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.tcp import Tcp
@@ -61,6 +61,8 @@ _WIDEST = 44
 class _Line(NamedTuple):
     text: str
     comment: str = ""
+    default: str = ""
+    """Where the default is from, of a value that was given and is the default."""
 
 
 def show(scenario: Scenario, *, comments: bool = True, files: Mapping[str, str] | None = None) -> str:
@@ -81,6 +83,15 @@ def shown(scenario: Scenario, files: Mapping[str, str]) -> tuple[str, str]:
     width = max(len(line.text) for line in lines if line.comment and len(line.text) <= _WIDEST)
     commented = (f"{line.text:<{width}}  # {line.comment}" if line.comment else line.text for line in lines)
     return "".join(f"{line.text}\n" for line in lines), "".join(f"{line}\n" for line in commented)
+
+
+def with_defaults(scenario: Scenario, files: Mapping[str, str]) -> str:
+    """As `show`, but a value that was given and equals its default has the default's source beside it.
+
+    A scenario that was shown, or written to the folder of a result, gives all its defaults.
+    """
+    lines = _mapping(scenario, scenario, (), 0, files)
+    return "".join(f"{line.text}  # {line.default or line.comment}\n" for line in lines)
 
 
 def resolved_yaml(scenario: Scenario) -> str:
@@ -128,7 +139,7 @@ def _mapping(
             for index, item in enumerate(value):
                 for number, line in enumerate(_mapping(scenario, item, (*here, index), indent + 4, files)):
                     text = line.text if number else f"{' ' * (indent + 2)}- {line.text.lstrip()}"
-                    yield _Line(text, line.comment)
+                    yield line._replace(text=text)
         elif isinstance(value, list) and len(value) > _LONG_LIST:
             yield _Line(head, _origin(scenario, here, ""))
             for text in dumped[key]:
@@ -136,17 +147,25 @@ def _mapping(
         else:
             resolved, source = sources.get(name, (dumped[key], _source(field)))
             comment = _origin(scenario, here, source)
+            default, plain = "", comment
+            if here in scenario.origins and here not in scenario.filled and _is_default(value, field):
+                default = one_line(f"default: {source}")
+            elif here in scenario.origins and here not in scenario.filled:
+                usual = _of_profile(scenario, part, name).get(name)
+                if usual is not None and usual[0] == dumped[key]:
+                    default = one_line(f"default: {usual[1]}")
             # What is not in use is not worked out.
             if value == "auto" and isinstance(part, _CONTROLS):
                 if any(part is section_of(scenario.host, kind) for kind in kinds(scenario)):
                     comment += _round_trip(scenario)
             elif value == "auto" and name in _AUTO:  # a free text may be the same word
                 comment += _AUTO[name](scenario)
+            default += comment.removeprefix(plain) if default else ""
             if key in _FILES:
                 resolved = files.get(resolved, resolved)
             elif key == "controllers":
                 resolved = {own: _moved(text, files) for own, text in resolved.items()}
-            yield _Line(f"{head} {_scalar(resolved)}", comment)
+            yield _Line(f"{head} {_scalar(resolved)}", comment, default)
 
 
 def _moved(text: str | None, files: Mapping[str, str]) -> str | None:
@@ -227,6 +246,17 @@ def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str
         )
         for name, parameter in each[0].items()
     }
+
+
+def _of_profile(scenario: Scenario, part: BaseModel, name: str) -> dict[str, tuple[Any, str]]:
+    """What a setting would be if it was left to a profile."""
+    if not isinstance(part, Part) or not profiles_of(part) or name not in parameters(part):
+        return {}
+    return _worked_out(scenario, part.model_copy(update={name: None}))
+
+
+def _is_default(value: Any, field: FieldInfo) -> bool:
+    return not field.is_required() and bool(value == field.get_default(call_default_factory=True))
 
 
 def _source(field: FieldInfo) -> str:
