@@ -130,7 +130,8 @@ impl Switch {
             free: shared_bytes,
             second_pool,
             lossless,
-            never_used_mib: shared_bytes.map(|bytes| bytes.saturating_sub(MOST_IN_USE).div_ceil(1 << 20) as u32),
+            never_used_mib: shared_bytes
+                .map(|bytes| bytes.saturating_sub(MOST_IN_USE).div_ceil(1 << 20) as u32),
             detours: if model.load_balancing == LoadBalancing::Ecmp { 0 } else { BALANCES }
                 | if model.trimming.is_some() { TRIMS } else { 0 },
             xoff: model.pfc.xoff.map_or(u64::MAX, |xoff| xoff.0),
