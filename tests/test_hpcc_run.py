@@ -140,7 +140,12 @@ def test_summary_and_findings_speak_of_the_flows(
     assert summary["planned_s"] == pytest.approx(0.02, abs=1e-6)
     assert summary["not_honoured"] == {}
     assert summary["conservation"]["ok"]
-    for words in ("2.54 is the median slowdown of 559 flows", "Unfinished 2", "Pauses none", "Drops none"):
+    for words in (
+        "2.54 is the median slowdown of 559 flows",
+        "Completion 559 of 561",
+        "Pauses none",
+        "Drops none",
+    ):
         assert words in out
     report = (tmp_path / "x" / "report.html").read_text()
     assert "Slowdown" in report

@@ -20,9 +20,9 @@ LEAST_FLIGHTS = 20
 TRICKLE = 1e-3
 """Of all receivers' line rate: fewer bytes than this on the wire are timeouts that try again."""
 LONGEST_PAUSE_BITS = 65_535 * 512
-"""What a link carries in the longest pause that a frame can ask for (IEEE 802.1Qbb): who is paused for
-less is not stuck.
-"""
+"""What a link carries in the longest pause that a frame can ask for (IEEE 802.1Qbb)."""
+LEAST_PAUSES = 3
+"""Of the longest: who is paused for less waits for a receiver that is slow, and is not stuck."""
 PAUSED = 0.999
 """Share of a bin from which a queue was paused for all of it."""
 MOST_NAMED = 3
@@ -62,7 +62,12 @@ def standing_still(result: _Run) -> list[dict[str, Any]]:
     if any(fault["kind"] == "deadlock" for fault in result.meta["faults"]):
         return []
     bins = result.bins
-    least_s = max(LEAST_SHARE * bins.end_s, LEAST_FLIGHTS * _longest_delay_s(result))
+    slowest_bps = min(result.meta["line_rate_bps"].values(), default=1e9)
+    least_s = max(
+        LEAST_SHARE * bins.end_s,
+        LEAST_FLIGHTS * _longest_delay_s(result),
+        LEAST_PAUSES * LONGEST_PAUSE_BITS / slowest_bps,
+    )
     if not bins.has_any("goodput_rx_bps"):
         return []
     line = sum(result.meta["line_rate_bps"].values())
@@ -82,8 +87,7 @@ def standing_still(result: _Run) -> list[dict[str, Any]]:
             continue
         # What it sent before may still be delivered, slowly.
         paused &= bins.values(node, "goodput_tx_bps") == 0
-        pause_s = LONGEST_PAUSE_BITS / result.meta["line_rate_bps"][node]
-        gap = _longest(result, paused & _outstanding(result, node, priority), max(least_s, pause_s))
+        gap = _longest(result, paused & _outstanding(result, node, priority), least_s)
         if gap is not None:
             found.append((gap.begin_s - gap.end_s, queue, node, priority, gap))
     if not found:
