@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tailback.scenario import Problem, ScenarioError
+from tailback.scenario import Problem, Scenario, ScenarioError
+from tailback.scenario.headroom import largest_packet
 from tailback.units import I64_MAX, UnitError, duration, size
 
 FILE = "capture.pcapng"
@@ -53,6 +54,18 @@ class Capture(NamedTuple):
             if not _LEAST_KEPT <= kept <= WHOLE_FRAME:
                 raise _problem("--capture-bytes", f"found {keep!r}, expected {_LEAST_KEPT}B to 256KiB")
         return Capture(names, start, stop, kept)
+
+    def most_bytes(self, scenario: Scenario) -> int:
+        """What the capture may hold: its links full both ways for all of its time."""
+        span_ps = max(min(self.stop_ps, scenario.run.duration) - self.start_ps, 0)
+        rate = sum(
+            wire.rate
+            for wire in scenario.network.wires
+            for link in self.links
+            if link == "all" or link in (wire.a, wire.b) or set(link.split(":")) == {wire.a, wire.b}
+        )
+        kept = min(1.0, self.snap_bytes / largest_packet(scenario))
+        return round(2 * rate / 8 * span_ps / 1e12 * kept)
 
 
 def _problem(option: str, text: str) -> ScenarioError:

@@ -1,8 +1,8 @@
 """The command line: `tailback run`, `explain`, `compare` and so on, each in a file of this folder.
 
 Exit status: 0 done, 1 a fault was found (with --strict: or a claim missed), 2 bad input (a line for each
-problem on stderr), 3 something could not be written, 4 out of memory, 5 an error of another kind; 129, 130
-and 143 interrupted by SIGHUP, Ctrl-C and SIGTERM.
+problem on stderr), 3 something could not be written, 4 out of memory, 5 an error of another kind; 124 stopped
+by --time-limit; 129, 130 and 143 interrupted by SIGHUP, Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from tailback import signals
+from tailback import signals, text
 from tailback.capture import FILE, Capture
 from tailback.cli import complete
 from tailback.cli.command import command_app
@@ -30,16 +31,23 @@ from tailback.cli.common import (
 )
 from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_runs, of_time, progress_bar
-from tailback.cli.status import DONE, FAULT
+from tailback.cli.status import DONE, FAULT, TIME_LIMIT
 from tailback.cli.terminal import echo
 from tailback.running import Threads, run_checked
 from tailback.scenario import Problem, Scenario, ScenarioError, load
 from tailback.scenario.warnings import warnings
-from tailback.text import size
+from tailback.units import UnitError, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailback._engine import Progress
 
 app = command_app()
 
 MOST_THREADS = 255
+LARGE_CAPTURE_BYTES = 100_000_000
+"""A capture that may get larger is announced."""
 
 
 @app.command()
@@ -87,6 +95,14 @@ def run(
             "it. Results are the same. Not with --seeds.",
         ),
     ] = "1",
+    time_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--time-limit",
+            metavar="TIME",
+            help="Stop the run after so much time on the clock, such as 60s, and keep what was simulated.",
+        ),
+    ] = None,
     no_report: NoReport = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -100,6 +116,9 @@ def run(
     with bad_input():
         own = by_class(controllers)
         captured = Capture.parse(capture, capture_time, capture_bytes) if capture else None
+    limit = None if time_limit is None else TimeLimit(time_limit)
+    if limit is not None and seeds is not None:
+        raise typer.BadParameter("--time-limit and --seeds exclude each other")
     if captured is None and (capture_time or capture_bytes):
         raise typer.BadParameter("--capture-time and --capture-bytes need --capture")
     if captured and seeds is not None:
@@ -114,15 +133,53 @@ def run(
         cores = _threads(threads)
         scenario = load(name, sets=sets or (), seed=seed, controllers=own)
         _warn(scenario, quiet)
+        if captured is not None and (most := captured.most_bytes(scenario)) > LARGE_CAPTURE_BYTES:
+            expected = f"up to {text.size(most)} of frames"
+            echo(f"warning: --capture: {expected}; --capture-time and --capture-bytes make it less", err=True)
         with result_folder(out, scenario.name, force) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
+            steps = steps if limit is None else limit.around(steps)
             result = even_in_part(
                 lambda: run_checked(scenario, folder, steps, not no_report, captured, cores)
             )
     if captured and not quiet:
         written = (folder.given / FILE).stat().st_size
-        echo(f"{FILE}: {size(written)}", err=True)
-    raise typer.Exit(conclude(result, folder.given, quiet, as_json))
+        echo(f"{FILE}: {text.size(written)}", err=True)
+    status = conclude(result, folder.given, quiet, as_json)
+    if limit is not None and limit.reached:
+        echo(
+            f"tailback: stopped by --time-limit {time_limit}; what was simulated is in {folder.given}",
+            err=True,
+        )
+        status = TIME_LIMIT
+    raise typer.Exit(status)
+
+
+class TimeLimit:
+    """Ends a run, as Ctrl-C would, when it has taken so long since its first event."""
+
+    def __init__(self, text: str) -> None:
+        """`text` is a duration such as 60s."""
+        try:
+            self._seconds = duration(text) / 1e12
+        except UnitError as error:
+            raise typer.BadParameter(f"--time-limit: {error}") from None
+        self._begun: float | None = None
+        self.reached = False
+
+    def around(self, step: Callable[[Progress], None] | None) -> Callable[[Progress], None]:
+        """What is called about a hundred times per second, with the limit."""
+
+        def limited(state: Progress) -> None:
+            if step is not None:
+                step(state)
+            now = time.monotonic()
+            self._begun = now if self._begun is None else self._begun
+            if not state.done and now - self._begun >= self._seconds:
+                self.reached = True
+                raise KeyboardInterrupt
+
+        return limited
 
 
 def _warn(scenario: Scenario, quiet: bool) -> None:

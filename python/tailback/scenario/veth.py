@@ -7,7 +7,7 @@ the test of its authors, veth_bql_test.sh of veth-backpressure-performance-testi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -53,6 +53,15 @@ class Veth(declared.Veth):
     consumer: declared.Consumer = Field(
         default_factory=declared.Consumer, description="What receiving costs in the consumer's namespace."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _codel_of_the_kernel(cls, data: Any) -> Any:
+        """A kernel that is named has the CoDel that it came with: all before 7.0 are `stale`."""
+        qdisc = data.get("qdisc") if isinstance(data, dict) and "kernel" in data else None
+        if isinstance(qdisc, dict) and qdisc.get("kind") in ("codel", "fq_codel"):
+            return {**data, "qdisc": {"stale": True, **qdisc}}
+        return data
 
     @model_validator(mode="after")
     def _in_range(self) -> Veth:

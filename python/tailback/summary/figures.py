@@ -22,6 +22,7 @@ FIGURES = (
     MainFigure("p99 slowdown", ("fct", "all", "slowdown", "p99"), "index"),
     MainFigure("p99.9 slowdown", ("fct", "all", "slowdown", "p999"), "index"),
     MainFigure("Flows done", ("fct", "finished"), "count"),
+    MainFigure("Flows cut off", ("fct", "cut_off"), "count"),
     MainFigure("Throughput", ("goodput", "total_bps"), "bit/s"),
     MainFigure("Fairness (Jain)", ("fairness", "jain"), "index"),
     MainFigure("TCP's share", ("protocols", "tcp", "share"), "share"),

@@ -17,7 +17,7 @@ from tailback.scenario.errors import one_of
 from tailback.seeds import parse
 from tailback.sweeps.asked import Asked
 from tailback.sweeps.points import Point, Range, Sample, as_text, combine, kept
-from tailback.sweeps.shown import Shown, shown_of
+from tailback.sweeps.shown import CUT_OFF, Shown, shown_of
 
 Scalar = str | int | float | bool | None
 Value = Scalar | list[Any] | dict[str, Any]
@@ -93,6 +93,8 @@ class Design(Written):
     def shown(self) -> list[Shown]:
         """The measures. ScenarioError when there is none of a name."""
         every = shown_of(self.measures)
+        if any(one.path[:1] == CUT_OFF.path[:1] for one in every) and CUT_OFF not in every:
+            every.append(CUT_OFF)  # figures of completion mean little without it
         labels = [one.label for one in every]
         for name, label in zip(self.pareto, self.front, strict=True):
             if label not in labels:

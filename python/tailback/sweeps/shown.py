@@ -47,6 +47,8 @@ class Shown(NamedTuple):
 
 DEFAULT = tuple(Shown(one.name, one.unit, ".".join(one.path)) for one in FIGURES)
 """The main figures of a run."""
+CUT_OFF = next(one for one in DEFAULT if one.name == "fct.cut_off")
+"""Flows that the end of a run cut off: figures of completion are of the others."""
 
 
 def shown_of(given: Sequence[str | Mapping[str, Any]]) -> list[Shown]:

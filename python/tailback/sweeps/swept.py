@@ -13,8 +13,8 @@ import pyarrow as pa
 from tailback import noise, text
 from tailback.sweeps.design import Design
 from tailback.sweeps.effects import Effect, effects
-from tailback.sweeps.points import Point
-from tailback.sweeps.shown import Shown
+from tailback.sweeps.points import Point, in_words
+from tailback.sweeps.shown import CUT_OFF, Shown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -165,7 +165,25 @@ class Swept:
                 none.setdefault(effect.setting, []).append(effect.shown.label)
             else:
                 said.append(effect.in_words)
-        return said + [f"No difference, {setting}: {', '.join(labels)}." for setting, labels in none.items()]
+        said += [f"No difference, {setting}: {', '.join(labels)}." for setting, labels in none.items()]
+        return said + self._cut_off()
+
+    def _cut_off(self) -> list[str]:
+        """A line where the end of the run cut flows off: completion figures leave these out."""
+        if CUT_OFF not in self.design.shown():
+            return []
+        means = {number: self.interval(number, CUT_OFF).mean for number in range(len(self.points))}
+        cut = {number: mean for number, mean in means.items() if mean > 0}
+        if not cut:
+            return []
+        worst = max(cut, key=lambda number: cut[number])
+        where = in_words(self.points[worst]) or "the only one"
+        return [
+            f"The end of the run cut off flows at {len(cut)} of {text.plural(len(self.points), 'point')}, "
+            f"most, {text.significant(cut[worst])} per run, at {where}: "
+            "figures of completion are of finished flows only, so they may be too low, and compare badly. "
+            "run: {until: done} lets all flows finish."
+        ]
 
     def table(self, most: int = 40) -> Table:
         """The points for the terminal, the first `most` of them: mean and half the width of its interval."""
