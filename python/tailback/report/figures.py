@@ -120,6 +120,19 @@ def pack(values: Any, dtype: Literal["f4", "f8"] = "f4") -> Json:
     return packed
 
 
+LEAST_IN_UNIT = 2
+"""An axis of rates has the largest unit of which it shows this many."""
+
+
+def rate_unit(most_bps: float, least: str = "Gbit/s") -> tuple[str, float]:
+    """The unit of an axis of rates up to `most_bps`, `least` or a larger one, and the factor from bit/s."""
+    units = {"Tbit/s": 1e-12, "Gbit/s": 1e-9, "Mbit/s": 1e-6}
+    for unit, factor in units.items():
+        if unit == least or most_bps * factor >= LEAST_IN_UNIT:
+            return unit, factor
+    raise ValueError(f"{least} is no unit of rates")
+
+
 def line(view: View, values: Array, points: int, *, name: str, unit: str, color: str, **more: Any) -> Json:
     """A line of one value a group of bins; `more` overrides any field of the trace."""
     width = more.pop("width", 1.6)

@@ -25,6 +25,7 @@ from tailback.report.figures import (
     layout,
     level,
     line,
+    rate_unit,
     round_top,
 )
 from tailback.report.plot import Plot
@@ -41,23 +42,24 @@ def by_protocol(result: Recorded) -> list[Plot]:
     """Goodput of RoCE and of TCP, where there were both."""
     spoken = summarise(result)["protocols"]
     rows = {name: parts.goodput(result, protocol=name) for name in PROTOCOLS if name in spoken}
-    drawn = {name: row / 1e9 for name, row in rows.items() if row is not None}
+    unit, factor = rate_unit(measures.capacity(result))
+    drawn = {name: row * factor for name, row in rows.items() if row is not None}
     if len(rows) < 2 or len(drawn) < 2:
         return []
     view = View(result)
     reduced = {name: view.reduce(row, POINTS) for name, row in drawn.items()}
-    limit = measures.capacity(result) / 1e9
+    limit = measures.capacity(result) * factor
     top = max(limit * 1.12, *(float(values.max(initial=0)) * 1.05 for values in reduced.values()))
     labels = Labels(top)
     labels.add(limit, "line rate", MUTED)
     data = []
     for name, values in reduced.items():
         words, color = PROTOCOLS[name]
-        data.append(line(view, values, POINTS, name=words, unit="Gbit/s", color=color))
+        data.append(line(view, values, POINTS, name=words, unit=unit, color=color))
         labels.add(float(values[-1]), words, color)
     look = layout(
         view,
-        "Goodput (Gbit/s)",
+        f"Goodput ({unit})",
         (0, top),
         shapes=[level(limit, MUTED, layer="above")],
         annotations=labels.annotations(),

@@ -162,7 +162,7 @@ def _figure(result: Recorded, number: int, side: Side) -> Figure:
     }
     look["xaxis"]["title"] = {
         **look["xaxis"]["title"],
-        "text": "Above (name)" if meshed else "Link of the switch (number)",
+        "text": "Above (name)" if meshed else "Link of the switch (rank)",
     }
     look["margin"] = {**look["margin"], "r": 60}
     look["coloraxis"] = {

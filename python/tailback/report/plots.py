@@ -35,6 +35,7 @@ from tailback.report.figures import (
     layout,
     level,
     line,
+    rate_unit,
     round_top,
 )
 from tailback.report.hosts import by_protocol, cpu
@@ -69,8 +70,9 @@ def throughput(result: Recorded) -> Plot:
     if not result.senders:
         return Plot("throughput", "Total throughput", "No flow started.")
     view = View(result)
-    values = view.reduce(result.bins.total("goodput_rx_bps") / 1e9, POINTS)
-    limit = measures.capacity(result) / 1e9
+    unit, factor = rate_unit(measures.capacity(result))
+    values = view.reduce(result.bins.total("goodput_rx_bps") * factor, POINTS)
+    limit = measures.capacity(result) * factor
     ideal = limit * measures.ideal_payload_share(result)
     highest = float(values.max(initial=0))
     # Data that waited behind a gap is delivered in no time: such peaks would leave no room for the rest.
@@ -81,17 +83,17 @@ def throughput(result: Recorded) -> Plot:
     labels.add(ideal, "less headers", GREEN)
     look = layout(
         view,
-        "Total goodput (Gbit/s)",
+        f"Total goodput ({unit})",
         (0, top),
         # The line rate is a round number: behind the traces it would hide in a grid line.
         shapes=[level(limit, MUTED, layer="above"), level(ideal, GREEN)],
         annotations=labels.annotations(),
     )
-    data = [line(view, values, POINTS, name="total", unit="Gbit/s", color=BLUE)]
+    data = [line(view, values, POINTS, name="total", unit=unit, color=BLUE)]
     caption = (
         "Payload per second that all receivers took in order, as means over "
-        f"{view.sampling(POINTS)}. Dashed: the line rate, {text.rate(limit * 1e9)}, and "
-        f"what {_headers(result)} headers leave of it for payload, {text.rate(ideal * 1e9)}."
+        f"{view.sampling(POINTS)}. Dashed: the line rate, {text.rate(limit / factor)}, and "
+        f"what {_headers(result)} headers leave of it for payload, {text.rate(ideal / factor)}."
     )
     if peaks:
         caption += (

@@ -27,6 +27,7 @@ from tailback.report.figures import (
     level,
     line,
     pack,
+    rate_unit,
     round_top,
 )
 from tailback.report.plot import Plot
@@ -78,20 +79,22 @@ def queue_pairs(result: Recorded) -> list[Plot]:
     if len(names) < LEAST_SENDERS or not result.setup.writer_qps:
         return []
     view = View(result)
-    rows = while_running(result, names, "goodput_bps", "rate_bps") / 1e6
+    rows = while_running(result, names, "goodput_bps", "rate_bps")
     if np.isnan(rows).all():
         return []
     grouped = np.stack([_means(view, row) for row in rows])
+    unit, factor = rate_unit(float(np.nanmax(grouped)), least="Mbit/s")
+    grouped = grouped * factor
     highest = float(grouped.max(initial=0.0, where=np.isfinite(grouped)))
     # The first to start has the link for itself: beside that nothing of the rest would be seen.
     most_shown = MOST_OF_MEDIAN * float(np.nanmedian(grouped))
     top = round_top(min(highest * 1.05, most_shown) if most_shown > 0 else highest * 1.05)
-    data = all_and_most(view, grouped, "Mbit/s")
+    data = all_and_most(view, grouped, unit)
     middle = quantile(grouped, 0.5)
     labels = Labels(top)
     if np.isfinite(middle).any():
         labels.add(float(middle[np.isfinite(middle)][-1]), "median", BLUE)
-    look = layout(view, "Goodput (Mbit/s)", (0, top), annotations=labels.annotations())
+    look = layout(view, f"Goodput ({unit})", (0, top), annotations=labels.annotations())
     figures = [figure("pairs", view, "Goodput of queue pairs", data, look)]
     pairs = result.flows.num_rows - sum(
         item["connections"] for item in result.plan.get("tcp_connections", [])
@@ -146,7 +149,7 @@ def fairness(result: Recorded) -> list[Plot]:
     )
     look["xaxis"] = {
         **look["xaxis"],
-        "title": {**look["xaxis"]["title"], "text": "Senders, slowest first (number)"},
+        "title": {**look["xaxis"]["title"], "text": "Senders, slowest first (rank)"},
         "range": [0.4, len(hosts) + 0.6],
     }
     if len(hosts) <= 20:  # more names than this lie over each other

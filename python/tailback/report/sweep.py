@@ -124,26 +124,39 @@ def _effect(id_: str, done: Swept, effect: Effect) -> Figure:
         return Figure(id_, f"Over {effect.setting}", effect.in_words, _HEIGHT, data, look)
     seeds = {value: _over_others(done, effect, value) for value in values}
     data = []
+    # A line between categories would say that something lies between them.
+    ordered = all(not isinstance(number_of(value), str) for value in values)
+    ticks = [_tick(value) for value in values]
     every = sorted({seed for by_seed in seeds.values() for seed in by_seed})
     for seed in every if len(every) <= _MOST_SEED_LINES else ():
         data.append(
             {
                 "type": "scatter",
-                "mode": "lines",
-                "x": values,
+                "mode": "lines" if ordered else "markers",
+                "x": ticks,
                 "y": [_or_none(seeds[value].get(seed, math.nan) * factor) for value in values],
                 "line": {"color": FAINT, "width": 1},
+                "marker": {"color": FAINT, "size": 5},
                 "name": f"seed {seed}",
                 "hovertemplate": f"%{{y:.4~g}}<extra>seed {seed}</extra>",
             }
         )
     data.append(
         _means(
-            values, [noise.interval(list(seeds[value].values())) for value in values], factor, "lines+markers"
+            ticks,
+            [noise.interval(list(seeds[value].values())) for value in values],
+            factor,
+            "lines+markers" if ordered else "markers",
         )
     )
     heading = f"Over {effect.setting}: {effect.verdict}"
     return Figure(id_, heading, effect.in_words, _HEIGHT, data, _look(effect.setting, title, category=True))
+
+
+def _tick(value: str) -> str:
+    """A value as a tick: a list by what is in it."""
+    inside = value.removeprefix("[").removesuffix("]").strip()
+    return (inside or "none") if value.startswith("[") and value.endswith("]") else value
 
 
 def _over_others(done: Swept, effect: Effect, value: str) -> dict[int, float]:
