@@ -166,7 +166,7 @@ class Swept:
             else:
                 said.append(effect.in_words)
         said += [f"No difference, {setting}: {', '.join(labels)}." for setting, labels in none.items()]
-        return said + self._cut_off()
+        return self._cut_off() + said
 
     def _cut_off(self) -> list[str]:
         """A line where the end of the run cut flows off: completion figures leave these out."""
