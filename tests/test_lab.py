@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import yaml
 from tailback import ScenarioError, cli
 from tailback.fitting.asked import read_fit
-from tailback.lab import readers
+from tailback.lab import readers, recorded
 from tailback.lab.ansible import SHELL
 from tailback.lab.model import read
 from tailback.lab.steps import plan
@@ -380,6 +381,52 @@ def test_a_lab_that_is_not_there_names_the_examples() -> None:
             " 2 5000 0.05 0.04 2.700000\n 65536 5000 97.80 97.60 0.186157\n",
             "found 2 (2 B, 65536 B)",
         ),
+        (
+            readers.perftest,
+            '{"results": {"MsgSize": 2, "BW_average": 1}, "results": {"MsgSize": 4, "BW_average": 1}}',
+            "found 2 (2 B, 4 B)",
+        ),
+        (
+            readers.perftest,
+            json.dumps({"results": [{"MsgSize": 2, "BW_average": 1}, {"MsgSize": 4, "BW_average": 1}]}),
+            "found 2 (2 B, 4 B)",
+        ),
+        (
+            readers.perftest,
+            "{\nresults: {\nMsgSize: 2,\nBW_average: 1.00,\n},\n{\nMsgSize: 4,\nBW_average: 1.00,\n},\n}\n",
+            "found 2 (2 B, 4 B)",
+        ),
+        (
+            readers.rdma,
+            "link mlx5_0/1 np_cnp_sent 184\nlink mlx5_0/1 np_cnp_sent 190\n",
+            "found 2: mlx5_0/1, mlx5_0/1",
+        ),
+        (readers.rdma, "np_cnp_sent 184\nnp_cnp_sent 0\n", "np_cnp_sent comes again"),
+        (
+            readers.tc,
+            "".join(
+                f"qdisc {kind} 0: dev {device} root refcnt 2\n"
+                " Sent 1 bytes 1 pkt (dropped 0, overlimits 0 requeues 0)\n backlog 0b 0p requeues 0\n"
+                for kind, device in (("red", "eth0"), ("pfifo_fast", "eth1"))
+            ),
+            "one device, as tc -s qdisc show dev eth0 prints it; found eth0, eth1",
+        ),
+        (
+            readers.tc,
+            json.dumps([{"kind": "pfifo", "dev": one, "root": True, "bytes": 1} for one in ("a", "b")]),
+            "one device, as tc -s qdisc show dev a prints it; found a, b",
+        ),
+        (
+            readers.tc,
+            json.dumps([{"kind": "pfifo", "root": True, "bytes": one} for one in (1, 2)]),
+            "one root, as tc -s qdisc show dev DEV prints it; found 2",
+        ),
+        (
+            readers.mpstat,
+            json.dumps({"sysstat": {"hosts": [{"nodename": one, "statistics": []} for one in ("a", "b")]}}),
+            "found 2: a, b",
+        ),
+        (readers.mpstat, "Linux 6.1 (a)  01/01/26\nLinux 6.1 (b)  01/01/26\n", "found 2: a, b"),
     ],
 )
 def test_of_several_none_is_chosen_silently(reader: Any, text: str, expected: str) -> None:
@@ -415,3 +462,27 @@ def test_tc_counts_bytes_by_1024(shown: str, value: int) -> None:
         f" backlog {shown} 42p requeues 0\n  marked 5 early 0 pdrop 0 other 0\n"
     )
     assert readers.tc(text).backlog_bytes == value
+
+
+def test_of_several_disciplines_the_root_is_read() -> None:
+    rows = [{"kind": "fq_codel", "parent": ":1", "bytes": 1}, {"kind": "mq", "root": True, "bytes": 2}]
+    assert readers.tc(json.dumps(rows)).kind == "mq"
+    text = "".join(
+        f"qdisc {head}\n Sent 1 bytes 1 pkt (dropped 0, overlimits 0 requeues 0)\n"
+        for head in ("fq_codel 0: parent :1 limit 10240p", "mq 0: root")
+    )
+    assert readers.tc(text).kind == "mq"
+
+
+def test_two_files_of_one_name_must_agree(tmp_path: Path) -> None:
+    outputs = tmp_path / "outputs"
+    shutil.copytree(OUTPUTS / "poor-mans-cp", outputs)
+    table = outputs / "bandwidth" / "perftest.txt"
+    results = {"MsgSize": 65536, "n_iterations": 104000, "BW_average[MiB/sec]": 1300.0}
+    (outputs / "bandwidth" / "perftest.json").write_text(json.dumps({"results": results}))
+    lab, _ = read("poor-mans-cp")
+    test = next(one for one in lab.tests if one.name == "bandwidth")
+    assert recorded.read(lab, outputs, test).result.message_bytes == 65536
+    table.write_text(table.read_text().replace("1300.00", "1200.00"))
+    with pytest.raises(ScenarioError, match=r"perftest\.txt: found other figures than in perftest\.json"):
+        recorded.read(lab, outputs, test)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 BITS_PER_MIB = 8 * 2**20
 
@@ -72,6 +73,7 @@ def rdma(text: str) -> dict[str, int]:
     elif links := re.findall(r"^[ \t]*link (\S+)", text, re.MULTILINE):
         _one_link(links)
     if pairs := list(re.finditer(r"\b([a-z][a-z0-9_]{3,}) (-?[0-9]+)\b", text)):
+        _once([(one[1], one.start()) for one in pairs], "the counters of one link, each once")
         return {one[1]: _counter(one[2], one.start(2)) for one in pairs}
     raise Unread("counters of rdma statistic, such as np_cnp_sent 184")
 
@@ -86,7 +88,7 @@ def _once(names: list[tuple[str, int]], expected: str) -> None:
 
 
 def _one_link(links: list[str]) -> None:
-    if len(set(links)) > 1:
+    if len(links) > 1:
         raise Unread(
             f"counters of one link, as rdma statistic show link {links[0]} prints them; found "
             f"{len(links)}: {', '.join(links[:4])}"
@@ -133,28 +135,51 @@ def tc(text: str) -> QdiscCounters:
     found = _tc_json(text) if text.lstrip().startswith("[") else _tc_text(text)
     if not found:
         raise Unread("what tc -s qdisc show prints")
-    if sum(one.kind == "red" for one in found) > 1:
-        raise Unread("one RED: tc -s qdisc show dev DEV of one device; found several")
-    return next((one for one in found if one.kind == "red"), found[0])
+    devices = sorted({one.device for one in found if one.device})
+    if len(devices) > 1:
+        raise Unread(
+            f"one device, as tc -s qdisc show dev {devices[0]} prints it; found {', '.join(devices[:4])}"
+        )
+    for what, chosen in (
+        ("RED", [one for one in found if one.counters.kind == "red"]),
+        ("root", [one for one in found if one.is_root]),
+        ("discipline", found),
+    ):
+        if len(chosen) > 1:
+            raise Unread(f"one {what}, as tc -s qdisc show dev DEV prints it; found {len(chosen)}")
+        if chosen:
+            return chosen[0].counters
+    raise AssertionError("one of the three is there")
 
 
-def _tc_json(text: str) -> list[QdiscCounters]:
+class _TcRow(NamedTuple):
+    counters: QdiscCounters
+    device: str
+    """Empty where tc was asked for one device: then it does not print it."""
+    is_root: bool
+
+
+def _tc_json(text: str) -> list[_TcRow]:
     data = _json(text, "tc -s -j qdisc")
     rows = [row for row in data if isinstance(row, dict) and isinstance(row.get("kind"), str)]
     return [
-        QdiscCounters(
-            str(row["kind"]),
-            {name: row[key] for key, name in _TC.items() if type(row.get(key)) is int},
-            row["backlog"] if type(row.get("backlog")) is int else 0,
+        _TcRow(
+            QdiscCounters(
+                str(row["kind"]),
+                {name: row[key] for key, name in _TC.items() if type(row.get(key)) is int},
+                row["backlog"] if type(row.get("backlog")) is int else 0,
+            ),
+            str(row.get("dev", "")),
+            bool(row.get("root")),
         )
         for row in rows
     ]
 
 
-def _tc_text(text: str) -> list[QdiscCounters]:
+def _tc_text(text: str) -> list[_TcRow]:
     found = []
     for part in re.split(r"^(?=qdisc )", text, flags=re.MULTILINE):
-        head = re.match(r"qdisc (\S+) ", part)
+        head = re.match(r"qdisc (\S+) \S+(?: dev (\S+))?(?: \[offloaded\])?(?: (root))?", part)
         sent = re.search(
             r"Sent ([0-9]+) bytes ([0-9]+) pkt \(dropped ([0-9]+), overlimits ([0-9]+) requeues ([0-9]+)",
             part,
@@ -179,7 +204,7 @@ def _tc_text(text: str) -> list[QdiscCounters]:
             except ValueError:
                 raise Unread("a backlog such as 64Kb", begin + waits.start(1)) from None
             _counter(str(waiting), begin + waits.start(1))
-        found.append(QdiscCounters(head[1], counters, waiting))
+        found.append(_TcRow(QdiscCounters(head[1], counters, waiting), head[2] or "", head[3] is not None))
     return found
 
 
@@ -217,7 +242,9 @@ def _share(value: Any) -> float:
 def _mpstat_json(text: str) -> list[_Shares]:
     data = _json(text, "mpstat -o JSON")
     try:
-        steps = [step for host in data["sysstat"]["hosts"] for step in host["statistics"]]
+        hosts = data["sysstat"]["hosts"]
+        _one_machine([str(host.get("nodename")) for host in hosts])
+        steps = [step for host in hosts for step in host["statistics"]]
         return [
             (
                 _core(str(row["cpu"])),
@@ -229,11 +256,17 @@ def _mpstat_json(text: str) -> list[_Shares]:
         ]
     except Unread:
         raise
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise Unread("sysstat, hosts, statistics and cpu-load, as mpstat -o JSON writes them") from None
 
 
+def _one_machine(names: list[str]) -> None:
+    if len(names) > 1:
+        raise Unread(f"one run of mpstat on one machine; found {len(names)}: {', '.join(names[:4])}")
+
+
 def _mpstat_text(text: str) -> list[_Shares]:
+    _one_machine(re.findall(r"^Linux \S+ \((.*?)\)", text, re.MULTILINE))
     names: list[str] = []
     found = []
     for line in text.splitlines():
@@ -263,14 +296,26 @@ def perftest(text: str) -> Perftest:
     return _perftest_json(text) if text.lstrip().startswith("{") else _perftest_text(text)
 
 
+def _one_size(sizes: Sequence[object]) -> None:
+    """Of several sizes of messages none is chosen silently."""
+    if len(sizes) > 1:
+        shown = ", ".join(f"{size} B" for size in sizes[:4])
+        raise Unread(f"results of one message size, as -s has them; found {len(sizes)} ({shown}): keep one")
+
+
 def _perftest_json(text: str) -> Perftest:
+    _one_size(re.findall(r'"MsgSize"\s*:\s*([0-9.]+)', text))
     try:
         results = _json(text, "perftest").get("results")
     except Unread as error:  # perftest 4.5 quotes no names, and has a comma after the last
         if error.at is not None:
             raise
         found = re.findall(r'^\s*"?([^":{}\n]+?)"?\s*:\s*([0-9.]+),?\s*$', text, re.MULTILINE)
+        _one_size([value for name, value in found if name == "MsgSize"])
         results = dict(found) if "results" in text else None
+    if isinstance(results, list) and all(isinstance(one, dict) for one in results):
+        _one_size([one.get("MsgSize") for one in results])
+        results = results[0] if results else None
     if not isinstance(results, dict):
         raise Unread("results, as perftest --out_json writes them")
 
@@ -354,11 +399,7 @@ def _perftest_text(text: str) -> Perftest:
         rows = [row for row in rows if row and row[0].isdigit()]
         if not rows:
             break
-        if len(rows) > 1:
-            sizes = ", ".join(f"{row[0]} B" for row in rows[:4])
-            raise Unread(
-                f"the table of one message size, as -s has it; found {len(rows)} ({sizes}): keep one row"
-            )
+        _one_size([row[0] for row in rows])
         if len(rows[0]) != len(names):
             break
         columns = {

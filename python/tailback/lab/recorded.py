@@ -155,24 +155,34 @@ def _at(folder: Path) -> float | None:
 
 
 def _one(folder: Path, name: str, reader: Callable[[str], _Read]) -> _Read | None:
-    for ending in ("json", "txt"):
-        file = folder / f"{name}.{ending}"
-        try:
-            with file.open(errors="replace") as opened:
-                text = opened.read(MOST_BYTES + 1)
-        except OSError:
-            continue
-        if len(text) > MOST_BYTES:
-            raise ScenarioError(
-                [Problem(str(file), (), f"found more than {MOST_BYTES >> 20} MiB, expected less")]
-            )
-        try:
-            return reader(text)
-        except Unread as error:
-            line = error.line_in(text)
-            place, wrong = (file, "something else") if line is None else (f"{file}:{line}", "another number")
-            raise ScenarioError([Problem(str(place), (), f"found {wrong}, expected {error}")]) from None
-        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError):
-            text = "found something else, expected what the tool of its name prints"
-            raise ScenarioError([Problem(str(file), (), text)]) from None
-    return None
+    """What the file of this name says; of two that say different things neither is chosen."""
+    found = [
+        (file, value)
+        for file in (folder / f"{name}.{ending}" for ending in ("json", "txt"))
+        if (value := _of_file(file, reader)) is not None
+    ]
+    if len(found) > 1 and found[0][1] != found[1][1]:
+        text = f"found other figures than in {found[0][0].name}, expected one of the two files"
+        raise ScenarioError([Problem(str(found[1][0]), (), text)])
+    return found[0][1] if found else None
+
+
+def _of_file(file: Path, reader: Callable[[str], _Read]) -> _Read | None:
+    try:
+        with file.open(errors="replace") as opened:
+            text = opened.read(MOST_BYTES + 1)
+    except OSError:
+        return None
+    if len(text) > MOST_BYTES:
+        raise ScenarioError(
+            [Problem(str(file), (), f"found more than {MOST_BYTES >> 20} MiB, expected less")]
+        )
+    try:
+        return reader(text)
+    except Unread as error:
+        line = error.line_in(text)
+        place, wrong = (file, "something else") if line is None else (f"{file}:{line}", "another number")
+        raise ScenarioError([Problem(str(place), (), f"found {wrong}, expected {error}")]) from None
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError):
+        text = "found something else, expected what the tool of its name prints"
+        raise ScenarioError([Problem(str(file), (), text)]) from None
