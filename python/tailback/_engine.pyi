@@ -304,6 +304,9 @@ def recorded() -> str:
     `columns`.
     """
 
+def remove_when_out_of_memory(folders: Sequence[str]) -> None:
+    """Folders that go, as far as they are empty, if memory runs out; in place of those before."""
+
 def headroom_bytes(
     rate_bps: int, delay_ps: int, response_delay_ps: int, latency_ps: int, largest_packet_bytes: int
 ) -> int:

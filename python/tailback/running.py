@@ -190,7 +190,11 @@ def carry_out(
     # All others than those who have interrupted the run already would lose it by a Ctrl-C after its end.
     with nullcontext() if out is None else claimed(out) as folder, signals.noted() as seen:
         if folder is not None:
-            simulation.keep_in(str(folder.held()))
+            from tailback._engine import remove_when_out_of_memory
+
+            held = folder.held()
+            simulation.keep_in(str(held))
+            remove_when_out_of_memory([str(path) for path in (held, *folder.made)])
         if capture is not None:
             _begin_capture(simulation, capture, folder)
         cores = _use(simulation, threads)

@@ -325,6 +325,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Simulation>()?;
     module.add_class::<Work>()?;
     module.add_function(wrap_pyfunction!(headroom_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(memory::remove_when_out_of_memory, module)?)?;
     module.add_function(wrap_pyfunction!(rows::read_flow_list, module)?)?;
     module.add_function(wrap_pyfunction!(rows::rows_as_json, module)?)?;
     module.add_function(wrap_pyfunction!(operations::circle, module)?)?;

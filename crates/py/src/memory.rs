@@ -1,10 +1,33 @@
 //! What happens when memory runs out: one line, and the exit status that the book names.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::{pyfunction, PyResult};
 
 /// `OUT_OF_MEMORY` of `tailback.start_up`.
 const STATUS: libc::c_int = 4;
 const LINE: &[u8] = b"tailback: out of memory\n";
+
+/// Folders that are removed at the end, as far as they are empty, the innermost first. Made beforehand: then there is no
+/// memory for it.
+static FOLDERS: Mutex<Vec<CString>> = Mutex::new(Vec::new());
+
+/// Folders that a run has claimed and that go, as far as they are empty, if memory runs out; in place of those before.
+#[pyfunction]
+pub fn remove_when_out_of_memory(folders: Vec<PathBuf>) -> PyResult<()> {
+    let paths = folders.into_iter().map(|folder| CString::new(folder.into_os_string().into_vec()));
+    let paths =
+        paths.collect::<Result<Vec<_>, _>>().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    if let Ok(mut kept) = FOLDERS.lock() {
+        *kept = paths;
+    }
+    Ok(())
+}
 
 /// The system's allocator. Where that has nothing left, Rust would abort: status 134, and no word of Tailback's.
 pub struct OrEnd;
@@ -60,8 +83,13 @@ fn or_end(at: *mut u8) -> *mut u8 {
 #[cold]
 #[allow(unsafe_code)]
 fn end() -> ! {
-    // SAFETY: both take what they are given, and may be called at any time.
+    // SAFETY: all take what they are given, and may be called at any time.
     unsafe {
+        if let Ok(folders) = FOLDERS.try_lock() {
+            for folder in folders.iter() {
+                libc::rmdir(folder.as_ptr());
+            }
+        }
         libc::write(2, LINE.as_ptr().cast(), LINE.len());
         libc::_exit(STATUS)
     }

@@ -103,6 +103,11 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         self._cut: list[Path] = []
         """What a process left here that was killed while it put a result in the place of an older one."""
 
+    @property
+    def made(self) -> list[Path]:
+        """The folders that the claim made, the innermost first."""
+        return list(reversed(self._made))
+
     def held(self) -> Path:
         """A hidden folder for files that grow during the run: they are in place with all others, or gone.
 
