@@ -52,7 +52,13 @@ def test_keys_of_forks_refuse_unless_ignored(
     ("rows", "words"),
     [
         ("1\n0 1 3 1000 2 9\n", "as ns3-rdma, DCQCN's simulator, has it"),
-        ("2\n0 1 3 5000 2.0\n1 0 3 5000 2.0\n", "found five columns"),
+        ("2\n0 1 3 5000 2.0\n1 0 3 5000 2.0\n", "as ConWeave's fork has flows"),
+        # Files end in words about themselves, which are not read.
+        (
+            "1\n0 1 3 1000 2 9\n\nFirst line: flow #\nsrc dst pg maxPacketCount start_time end_time\n",
+            "as ns3-rdma, DCQCN's simulator, has it",
+        ),
+        ("1\n0 1 3 5000 2.0\n\nsrc0 dst0 3 size0 start_time0 and so on\n", "as ConWeave's fork has flows"),
     ],
 )
 def test_rows_of_another_form_are_named(
@@ -81,3 +87,47 @@ def test_a_trace_that_nobody_reads_may_be_missing(files: Path, capsys: pytest.Ca
     assert "nothing here reads it" in capsys.readouterr().err
     assert (files / "x" / "fct.txt").read_bytes() == first
     assert cli.main(["report", "x"]) == 0
+
+
+def test_rows_of_another_form_are_named_in_a_scenario(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "flow.txt").write_text("1\n0 1 3 1000 2 9\n")
+    (files / "s.yaml").write_text(
+        "name: s\nrun: {duration: 1ms}\ntopology: {kind: star, hosts: 2}\n"
+        "traffic:\n  - {kind: flows, file: flow.txt}\n"
+    )
+    assert cli.main(["run", "s.yaml", "-q", "--no-report", "--out", "x"]) == 2
+    told = capsys.readouterr().err
+    assert "flow.txt:2: found a row as ns3-rdma, DCQCN's simulator, has it" in told
+    assert "--ignore" not in told
+    assert not (files / "x").exists()
+
+
+def test_line_breaks_of_a_topology_do_not_matter(files: Path) -> None:
+    assert run() == 0
+    first = (files / "x" / "fct.txt").read_bytes()
+    one, two, rest = (files / "topology.txt").read_text().split("\n", 2)
+    (files / "topology.txt").write_text(f"{one} {two}\n{rest}")
+    assert len(f"{one} {two}".split()) == 4
+    assert run() == 0
+    assert (files / "x" / "fct.txt").read_bytes() == first
+
+
+@pytest.mark.parametrize("comment", ["", "# a tree\n"])
+def test_a_topology_of_htsim_is_named(comment: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "topology.txt").write_text(f"{comment}Nodes 4\nTiers 2\nPodsize 4\nTier 0\n")
+    assert run() == 2
+    assert "topology.txt:1: found a topology of htsim" in capsys.readouterr().err
+
+
+def test_what_a_fork_has_without_a_key_is_said(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = (files / "config.txt").read_text()
+    same = (
+        "LB_MODE 0\nENABLE_PFC 1\nENABLE_IRN 0\nCONWEAVE_TX_EXPIRY_TIME 1000\nSW_MONITORING_INTERVAL 10000\n"
+    )
+    (files / "config.txt").write_text(f"{config}\n{same}")
+    assert run() == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "ConWeave" in line]
+    assert len(told) == 1
+    assert "retransmission timer" in told[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
-from tailback.hpcc.forks import FORK_KEYS, Foreign, foreign
+from tailback.hpcc.forks import FORK_KEYS, Foreign, absent, foreign
 from tailback.hpcc.keys import ASTRA_SIM, KEYS, SIMAI, Key
 from tailback.hpcc.quantities import RATE_IN_WORDS, rate_bps
 from tailback.hpcc.tokens import U32_MAX, U64_MAX, InputError, Tokens
@@ -93,8 +93,9 @@ def read_config(file: str, data: bytes) -> Config:
     lines = list(tokens.lines())
     config.spans = found
     config.places = {name: f"{file}:{lines[index]}" for name, index in found.items()}
-    config.foreign = foreign(tokens.words, {index: f"{file}:{lines[index]}" for index in unknown})
-    config.warnings = list(_warnings(file, tokens, unknown, lines))
+    of_unknown = {index: f"{file}:{lines[index]}" for index in unknown}
+    config.foreign = foreign(tokens.words, of_unknown)
+    config.warnings = [*_warnings(file, tokens, unknown, lines), *absent(tokens.words, of_unknown)]
     return config
 
 

@@ -21,11 +21,11 @@ LEAST_FLOW_BYTES = 64
 
 
 class ForkKey(NamedTuple):
-    """A key of a fork: what it does there, and the values that come to what happens here."""
+    """A key of a fork: what it does there, and the values that come to what happens here (None: all)."""
 
     fork: str
     what: str
-    same: tuple[bytes, ...] = ()
+    same: tuple[bytes, ...] | None = ()
 
 
 FORK_KEYS = {
@@ -34,6 +34,27 @@ FORK_KEYS = {
     "ENABLE_PFC": ForkKey(CONWEAVE, "PFC, which is on here", (b"1",)),
     "ENABLE_IRN": ForkKey(CONWEAVE, "selective repeat, where this simulator goes back N", (b"0",)),
     "FLOW_INPUT_FILE": ForkKey(CONWEAVE, "the list of flows, which is FLOW_FILE here"),
+    "FLOWGEN_STOP_TIME": ForkKey(CONWEAVE, "the end of the run, which is SIMULATOR_STOP_TIME here"),
+    "RANDOM_SEED": ForkKey(CONWEAVE, "the seed of random numbers, which is fixed here"),
+    # Only for LB_MODE 9, or for files of measurements.
+    **{
+        name: ForkKey(CONWEAVE, "its load balancing and its measurements", None)
+        for name in (
+            "CONWEAVE_TX_EXPIRY_TIME",
+            "CONWEAVE_REPLY_TIMEOUT_EXTRA",
+            "CONWEAVE_EXTRA_VOQ_FLUSH_TIME",
+            "CONWEAVE_PATH_PAUSE_TIME",
+            "CONWEAVE_DEFAULT_VOQ_WAITING_TIME",
+            "SW_MONITORING_INTERVAL",
+            "FLOWGEN_START_TIME",
+            "LOAD",
+            "VOQ_MON_FILE",
+            "VOQ_MON_DETAIL_FILE",
+            "UPLINK_MON_FILE",
+            "CONN_MON_FILE",
+            "EST_ERROR_MON_FILE",
+        )
+    },
     # bobzhuyb/ns3-rdma, scratch/third.cc
     "PACKET_LEVEL_ECMP": ForkKey(NS3_RDMA, "spraying, where this simulator has ECMP", (b"0",)),
     "FLOW_LEVEL_ECMP": ForkKey(NS3_RDMA, "ECMP, which is on here", (b"1",)),
@@ -50,6 +71,15 @@ FORK_KEYS = {
     "L2_WAIT_FOR_ACK": ForkKey(NS3_RDMA, "stop and wait", (b"0",)),
     "L2_TEST_READ": ForkKey(NS3_RDMA, "READs instead of WRITEs", (b"0",)),
 }
+
+
+ABSENT = {
+    CONWEAVE: (
+        "its switches' buffers, ACKs in a queue of their own, its retransmission timer and CNPs are not here"
+    ),
+    NS3_RDMA: "its NICs, whose CNPs have an interval and whose rates have a byte counter, are not here",
+}
+"""What a fork has without a key to ask for it: it is said of each file that has any of the fork's keys."""
 
 
 class Foreign(NamedTuple):
@@ -72,9 +102,18 @@ def foreign(words: list[bytes], places: dict[int, str]) -> list[Foreign]:
     for index, place in places.items():
         name = words[index].decode("latin-1")
         value = words[index + 1] if index + 1 < len(words) else b""
-        if name in FORK_KEYS and value not in FORK_KEYS[name].same:
+        if name in FORK_KEYS and (same := FORK_KEYS[name].same) is not None and value not in same:
             found.append(Foreign(name, value, place))
     return found
+
+
+def absent(words: list[bytes], places: dict[int, str]) -> list[str]:
+    """A warning for each fork that tokens have a key of."""
+    first: dict[str, str] = {}
+    for index, place in places.items():
+        if key := FORK_KEYS.get(words[index].decode("latin-1")):
+            first.setdefault(key.fork, place)
+    return [f"{place}: warning: a file of {fork}: {ABSENT[fork]}" for fork, place in first.items()]
 
 
 def refuse_foreign(keys: Collection[Foreign], ignore: Collection[str]) -> None:
@@ -102,8 +141,10 @@ def _same(name: str) -> str:
     return f" ({', '.join(value.decode() for value in same)})" if same else ""
 
 
-def check_flow_form(file: str, data: bytes, of_ns3_rdma: bool) -> None:
-    """Refuses a list of flows whose rows are those of another simulator.
+def check_flow_form(
+    file: str, data: bytes, of_ns3_rdma: bool = False, way_out: str = ", or --ignore FLOW_FILE"
+) -> None:
+    """Refuses a list of flows whose rows are those of another simulator. `way_out`: what else one may do.
 
     Raises:
         InputError: names the form.
@@ -111,13 +152,20 @@ def check_flow_form(file: str, data: bytes, of_ns3_rdma: bool) -> None:
     lines = data[:FORM_SAMPLE_BYTES].split(b"\n")
     if len(data) > FORM_SAMPLE_BYTES:
         lines.pop()
-    rows = [(number, line.split()) for number, line in enumerate(lines, 1) if line.split()][1:]
+    all_rows = [(number, words) for number, line in enumerate(lines, 1) if (words := line.split())]
+    if not all_rows or len(all_rows[0][1]) != 1 or not all_rows[0][1][0].isdigit():
+        return
+    # What follows the flows is never read, and often says what their columns are.
+    rows = all_rows[1 : 1 + int(all_rows[0][1][0][:18])]
     if not rows:
         return
     place = f"{file}:{rows[0][0]}"
     expected = "expected src dst pg dport bytes start"
     if all(len(row) == 5 for _, row in rows):
-        raise InputError(place, f"found five columns, {expected}: one of them is missing")
+        raise InputError(
+            place,
+            f"found src dst pg bytes start, as {CONWEAVE} has flows (five columns); {expected}",
+        )
     if not all(len(row) == 6 for _, row in rows):
         return
     try:
@@ -129,5 +177,5 @@ def check_flow_form(file: str, data: bytes, of_ns3_rdma: bool) -> None:
         raise InputError(
             place,
             f"found a row as {NS3_RDMA}, has it: src dst pg packets start end ({plain(packets)} packets from "
-            f"{plain(start)} to {plain(end)} s); {expected}, or --ignore FLOW_FILE",
+            f"{plain(start)} to {plain(end)} s); {expected}{way_out}",
         )

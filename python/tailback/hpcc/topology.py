@@ -80,13 +80,7 @@ def read_topology(file: str, data: bytes, nearest: bool = False) -> Topology:
         InputError: a token is not what belongs there.
     """
     tokens = Tokens(file, data)
-    head, _, rest = data.lstrip().partition(b"\n")
-    if len(head.split()) == 4 and rest.strip():
-        raise InputError(
-            f"{file}:1",
-            "found four numbers, as PowerTCP's fork has them (nodes, switches, ToR switches, links), "
-            "expected three: nodes, switches, links",
-        )
+    _check_form(tokens, data)
     nodes = tokens.integer("the number of nodes", 1, HPCC_NODES)
     switch_count = tokens.integer("the number of switches", 0, nodes)
     link_count = tokens.integer("the number of links", 0, U32_MAX)
@@ -94,6 +88,39 @@ def read_topology(file: str, data: bytes, nearest: bool = False) -> Topology:
     is_host = [True] * nodes
     switches = read_switches(tokens, is_host, switch_count)
     return Topology(nodes, switches, read_links(tokens, nodes, link_count, nearest), is_host, file=file)
+
+
+def _check_form(tokens: Tokens, data: bytes) -> None:
+    """Names the topologies of other simulators.
+
+    Raises:
+        InputError: it is one.
+    """
+    words = tokens.words
+    first = next((line.split() for line in data.splitlines() if line.strip() and line[:1] != b"#"), [])
+    if first and first[0].lower() in (b"nodes", b"tiers", b"podsize"):
+        raise InputError(
+            tokens.place(0),
+            "found a topology of htsim (Nodes, Tiers, Podsize), expected the HPCC simulator's: nodes "
+            "switches links, the switches' ids, and a b rate delay error_rate for each link",
+        )
+    head = words[:4]
+    if len(head) < 4 or not all(word.isdigit() and len(word) <= 9 for word in head):
+        return
+    # A rate is the third word of a link, and mostly has a unit: it tells how long the header is.
+    switches = int(words[1])
+    of_three, of_four = (words[at : at + 1] for at in (3 + switches + 2, 4 + switches + 2))
+    if _is_rate(of_four) and not _is_rate(of_three):
+        raise InputError(
+            tokens.place(0),
+            "found four numbers, as PowerTCP's fork has them (nodes, switches, ToR switches, links), "
+            "expected three: nodes, switches, links",
+        )
+
+
+def _is_rate(words: list[bytes]) -> bool:
+    """Whether it is a rate and not the id of a node."""
+    return bool(words) and not words[0].isdigit() and rate_bps(words[0]) is not None
 
 
 def check_links_fit(tokens: Tokens, at: int, switch_count: int, link_count: int) -> None:

@@ -203,6 +203,7 @@ def _number(value: object) -> int:
 
 def _from_hpcc(name: str, content: bytes, network: Network) -> Messages:
     from tailback.hpcc.flows import read_flows
+    from tailback.hpcc.forks import check_flow_form
     from tailback.hpcc.topology import Topology
 
     # Hosts there are numbers: those of the names h0, h1 and so on.
@@ -216,6 +217,7 @@ def _from_hpcc(name: str, content: bytes, network: Network) -> Messages:
     known = Topology(nodes, [], [], [node in numbers for node in range(nodes)])
     known.zones = [[0]] * nodes  # what is linked to what is not its matter
     try:
+        check_flow_form(name, content, way_out=", or the same flows as a .csv file")
         rows = read_flows(name, content, known)
     except ScenarioError as error:
         raise ListError(str(error.problems[0])) from None
