@@ -102,6 +102,14 @@ def test_a_connection_matrix_starts_flows_by_time_and_by_triggers(tmp_path: Path
     ]
 
 
+@pytest.mark.parametrize("msg", ["msg 1", "msg"])
+def test_starts_are_in_us_where_flows_have_msg(msg: str, tmp_path: Path) -> None:
+    rows = f"0->1 id 1 {msg} start 0 size 4086\n0->1 id 2 start 7.9 size 4086 msg 2\n"
+    (tmp_path / "m.cm").write_text(f"Nodes 2\nConnections 2\n{rows}")
+    result = tailback.run(write(tmp_path, scenario(job("m.cm", queue_pairs="message"), hosts=2)))
+    assert sorted(result.flows.column("start_ps").to_pylist()) == [0, 7_000_000]
+
+
 def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
     first = run(tmp_path, "ping.csv", PING_PONG)
     table = pyarrow.csv.read_csv(tmp_path / "ping.csv")
@@ -161,6 +169,10 @@ GOAL_SIZES = "rank 0 {\nl1: send 10b to 1\n}\nrank 1 {\nl1: recv 20b from 0\n}\n
         ("g.cm", "Nodes 3\n", "g.cm:1: found 3 nodes, expected 2"),
         ("g.cm", "0->2 start 0 size 5\n", "g.cm:1: found 0->2, expected two nodes below 2"),
         ("g.cm", "0->1 start 0\n", "g.cm:1: found no size"),
+        ("g.cm", "0->1 start 0 size 5 prio 1\n", "g.cm:1: found prio, expected one of id, start"),
+        ("g.cm", "0->1 start 0 size 5\n0->1 start 10 size 5\n", "g.cm:2: start: found 10 as the latest"),
+        ("g.cm", "0->1 start 36000000001 size 5 msg 1\n", "g.cm:1: start: found 36000000001000000 ps"),
+        ("g.cm", "0->1 start 0 size 5.5\n", "g.cm:1: size: found 5.5, expected a whole number"),
         ("g.cm", "0->1 trigger 3 size 5\n", "g.cm:1: trigger: found 3, expected a trigger of the file"),
         ("g.cm", "trigger id 3 oneshot\n0->1 trigger 3 size 5\n", "found 0 flows that end in trigger 3"),
         ("g.parquet", "no", "g.parquet: not readable"),

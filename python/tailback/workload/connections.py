@@ -13,10 +13,11 @@ from tailback.units import DURATION, SIZE
 from tailback.workload.operations import BARRIER, COMPUTE, SEND, Making, Opened, Read, lines_of, refuse
 
 _LATEST = DURATION.parse("36000s")
-_FLOW = re.compile(r"(\d{1,15})->(\d{1,15})((?:\s+[a-z_]+\s+\d{1,15})*)")
+_KEY = r"\s+(?:msg(?:\s+\d{1,15})?|[a-z_]+\s+\d{1,15}(?:\.\d{1,15})?)"
+_FLOW = re.compile(rf"(\d{{1,15}})->(\d{{1,15}})((?:{_KEY})*)")
 _TRIGGER = re.compile(r"trigger\s+id\s+(\d{1,15})\s+(oneshot|barrier\s+count\s+(\d{1,15}))")
-_KEYS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger")
-
+_KEYS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "msg")
+PS_PER_US = 10**6
 
 _TRIGGERS = ("trigger", "send_done_trigger", "recv_done_trigger")
 _NONE = -1
@@ -41,10 +42,11 @@ class _Flows:
 def from_connections(name: str, opened: Opened, ranks: int) -> Read:
     """The operations of a file for `ranks` ranks, and what each is called there.
 
-    A start is in ps, as the simulator's times are. A flow is done, for what its triggers start, when it is in
-    the receiver's memory.
+    A start is in ps, as htsim's times are, or in whole µs, as uet-htsim has it: its files alone have `msg`. A
+    flow is done, for what its triggers start, when it is in the receiver's memory.
     """
     flows = _Flows()
+    of_uet = False
     count_of: dict[int, int] = {}
     declared: dict[str, tuple[int, int]] = {}
     for number, raw in enumerate(lines_of(opened), 1):
@@ -55,7 +57,9 @@ def from_connections(name: str, opened: Opened, ranks: int) -> Read:
         elif words := _TRIGGER.fullmatch(line):
             count_of[int(words[1])] = int(words[3] or 1)
         elif words := _FLOW.fullmatch(line):
-            flows.add(number, *_flow(name, number, words, ranks))
+            src, dst, keys = _flow(name, number, words, ranks)
+            of_uet |= "msg" in keys
+            flows.add(number, src, dst, keys)
         elif words := re.fullmatch(r"(Connections|Triggers)\s+(\d{1,15})", line):
             declared[words[1]] = number, int(words[2])
         elif line:
@@ -67,23 +71,48 @@ def from_connections(name: str, opened: Opened, ranks: int) -> Read:
         line_of, wanted = declared.get(what, (1, count))
         if count != wanted:
             refuse(name, line_of, f"found {count} {what.lower()}, expected {wanted}")
+    _in_ps(name, flows, of_uet)
     return _operations(name, flows, count_of)
+
+
+def _in_ps(name: str, flows: _Flows, of_uet: bool) -> None:
+    """Makes starts ps, and refuses those whose unit nothing tells."""
+    starts = np.asarray(flows.start)
+    if not len(starts):
+        return
+    last = int(starts.argmax())
+    latest, line = int(starts[last]), flows.line[last]
+    if of_uet:
+        latest *= PS_PER_US
+    elif 0 < latest < PS_PER_US:
+        refuse(
+            name,
+            line,
+            f"start: found {latest} as the latest, which is ps in htsim and us in uet-htsim, expected ps of "
+            f"1 us ({PS_PER_US}) or more, or msg behind a flow, which uet-htsim alone has",
+        )
+    if latest > _LATEST:
+        refuse(name, line, f"start: found {latest} ps, expected at most {DURATION.format(_LATEST)}")
+    if of_uet:
+        flows.start = array("q", np.where(starts > 0, starts * PS_PER_US, starts).tobytes())
 
 
 def _flow(name: str, number: int, words: re.Match[str], ranks: int) -> tuple[int, int, dict[str, int]]:
     src, dst = int(words[1]), int(words[2])
     if max(src, dst) >= ranks or src == dst:
         refuse(name, number, f"found {src}->{dst}, expected two nodes below {ranks}")
-    parts = words[3].split()
-    keys = {key: int(value) for key, value in zip(parts[::2], parts[1::2], strict=True)}
-    if unknown := sorted(set(keys) - set(_KEYS)):
-        refuse(name, number, f"found {unknown[0]}, expected one of {', '.join(_KEYS)}")
+    keys: dict[str, int] = {}
+    for part in re.findall(_KEY, words[3]):
+        key, value = (*part.split(), "0")[:2]
+        if key not in _KEYS:
+            refuse(name, number, f"found {key}, expected one of {', '.join(_KEYS)}")
+        if "." in value and key != "start":
+            refuse(name, number, f"{key}: found {value}, expected a whole number")
+        keys[key] = int(value.partition(".")[0])
     if not 1 <= keys.get("size", 0) <= MAX_MESSAGE_BYTES:
         refuse(name, number, f"found no size of 1 B to {SIZE.format(MAX_MESSAGE_BYTES)}")
     if ("start" in keys) == ("trigger" in keys):
         refuse(name, number, "found not one of start and trigger, expected either")
-    if keys.get("start", 0) > _LATEST:
-        refuse(name, number, f"start: found {keys['start']} ps, expected at most {DURATION.format(_LATEST)}")
     return src, dst, keys
 
 

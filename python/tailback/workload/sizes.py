@@ -61,6 +61,7 @@ def load_sizes(name: str, read: Callable[[str, int], bytes]) -> Sizes:
 def parse(content: bytes, name: str) -> Sizes:
     """Lines of a size in bytes and a share, in % or, if the last is 1, a fraction; `#` begins a comment."""
     points: list[tuple[float, float]] = []
+    last_line = 1
     for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
         words = line.split("#")[0].split()
         if not words:
@@ -79,13 +80,14 @@ def parse(content: bytes, name: str) -> Sizes:
         if points and (size < points[-1][0] or share < points[-1][1]):
             raise ValueError(f"{name}:{number}: expected sizes and shares that rise")
         points.append((size, share))
+        last_line = number
     if len(points) >= 2 and points[-1][1] == 1:
         points = [(size, share * 100) for size, share in points]
     if len(points) < 2 or points[-1][1] != 100 or points[-1][0] < 1:
         last = f"{points[-1][1]:g}" if points else "nothing"
         raise ValueError(
-            f"{name}: found {last} as the last share of {len(points)}, expected two points or more, the last "
-            "at 100 (%) or 1 (a fraction)"
+            f"{name}:{last_line}: found {last} as the last share of {len(points)}, expected two points or more, "
+            "the last at 100 (%) or 1 (a fraction)"
         )
     if points[0][1] > 0:  # all of the first share have the first size
         points.insert(0, (points[0][0], 0.0))
