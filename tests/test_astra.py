@@ -636,3 +636,49 @@ def test_very_many_nodes_that_may_begin(tmp_path: Path) -> None:
     rows = [list(map(int, line.split()[2:])) for line in result.outputs["fct.txt"].decode().splitlines()]
     assert len(rows) == count
     assert [row[3] for row in rows] == [number * RTT for number in range(count)]
+
+
+RING = "".join(f"{node} {(node + 1) % 4} 400Gbps 0.0005ms 0\n" for node in range(4))
+
+
+def ring(folder: Path, kind: int, **system: Any) -> None:
+    """Four ranks on direct links from each to the next, and no switch."""
+    write(folder, [trace(collective(1, kind, 4000))] * 4, **system)
+    (folder / "topology.txt").write_text(f"4 0 4\n{RING}")
+
+
+def test_neighbours_of_a_ring_without_a_switch_send_over_their_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring(tmp_path, ALL_REDUCE, preferred_dataset_splits=1)
+    monkeypatch.chdir(tmp_path)
+    assert main(["astra", *FLAGS, "-q", "--out", "x"]) == 0
+    rows = [row.split() for row in (tmp_path / "x" / "fct.txt").read_text().splitlines()]
+    assert len(rows) == 4 * 6
+    assert {(row[4], row[6]) for row in rows} == {("1000", str(RTT // 2))}, "one link there and back"
+    nodes = {(int(row[0], 16) >> 8 & 0xFFFF, int(row[1], 16) >> 8 & 0xFFFF) for row in rows}
+    assert nodes == {(node, (node + 1) % 4) for node in range(4)}
+
+
+def test_hosts_do_not_forward(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ring(tmp_path, ALL_TO_ALL, all_to_all_implementation=["direct"])
+    monkeypatch.chdir(tmp_path)
+    assert main(["astra", *FLAGS, "-q", "--out", "x"]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("topology.txt: found no route from node 0 to node 2")
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_key_of_a_fork_refuses_unless_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, [OK])
+    with (tmp_path / "config.txt").open("a") as config:
+        config.write("\nLB_MODE 9\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["astra", *FLAGS, "-q", "--out", "x"]) == 2
+    assert "LB_MODE: found 9, a key of ConWeave's fork" in capsys.readouterr().err
+    assert main(["astra", *FLAGS, "-q", "--out", "x", "--ignore", "LB_MODE"]) == 0
+    assert "LB_MODE" in tailback.Result.load("x").setup.not_honoured

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import tailback
-from simai_files import FIRST, LAYERS, topology, workload, write
+from simai_files import CONFIG, FIRST, LAYERS, topology, workload, write
 from tailback.cli import main
 from tailback.hpcc.tokens import InputError
+from tailback.scenario import ScenarioError
 from tailback.simai.inputs import SimaiOptions, load_inputs
 from tailback.simai.outputs import END_TO_END, Ended
 from tailback.simai.run import run_simai
@@ -289,3 +290,31 @@ def test_a_collective_of_too_large_messages_is_refused_with_its_layer(tmp_path: 
     expected = r"w\.txt: layer 1 \(big\), input gradient: expected messages of at most 4294967295 B, found"
     with pytest.raises(InputError, match=expected):
         run_simai(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "of_more",
+    [
+        {"model_parallel_NPU_group: 8": "model_parallel_NPU_group: 32"},
+        {"ep: 1": "ep: 64"},
+        {"model_parallel_NPU_group: 8": "model_parallel_NPU_group: 1"},
+    ],
+)
+def test_a_workload_for_more_gpus_is_told_as_that(tmp_path: Path, of_more: dict[str, str]) -> None:
+    first = FIRST.replace("all_gpus: 16", "all_gpus: 9216")
+    for old, new in of_more.items():
+        first = first.replace(old, new)
+    layer = "mlp -1 1 ALLREDUCE 1048576 1 NONE 0 1 ALLREDUCE_DP_EP 1000000 1"
+    options = write(tmp_path, workload(layer, first=first.replace("ep: 1 ", "ep: 16 ")))
+    with pytest.raises(InputError) as error:
+        load_inputs(options)
+    told = str(error.value)
+    assert told.startswith(f"{options.workload}:1: all_gpus: found 9,216, but {options.topology} has 16 GPUs")
+    assert "mlp" not in told
+
+
+def test_a_key_of_a_fork_refuses_unless_ignored(tmp_path: Path) -> None:
+    options = write(tmp_path, conf=f"{CONFIG}LB_MODE 9\n")
+    with pytest.raises(ScenarioError, match="LB_MODE: found 9, a key of ConWeave's fork"):
+        load_inputs(options)
+    assert "LB_MODE" in load_inputs(options, ignore=["LB_MODE"]).network.config.not_honoured()

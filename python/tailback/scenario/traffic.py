@@ -228,7 +228,8 @@ class Poisson(Part):
     )
     sizes: str = Field(
         description="Distribution of the sizes: websearch, fb_hadoop, alistorage, or a file with lines of "
-        "size in bytes and share of the messages up to it in %, relative to the folder of the scenario.",
+        "size in bytes and share of the messages up to it in %, or as fractions that end at 1, relative to "
+        "the folder of the scenario.",
         min_length=1,
         max_length=1000,
     )

@@ -86,8 +86,8 @@ def parse(content: bytes, name: str) -> Sizes:
     if len(points) < 2 or points[-1][1] != 100 or points[-1][0] < 1:
         last = f"{points[-1][1]:g}" if points else "nothing"
         raise ValueError(
-            f"{name}:{last_line}: found {last} as the last share of {len(points)}, expected two points or more, "
-            "the last at 100 (%) or 1 (a fraction)"
+            f"{name}:{last_line}: found {last} as the last share of {len(points)}, expected two points or "
+            "more, the last at 100 (%) or 1 (a fraction)"
         )
     if points[0][1] > 0:  # all of the first share have the first size
         points.insert(0, (points[0][0], 0.0))
