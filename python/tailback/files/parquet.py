@@ -172,14 +172,11 @@ def _looked_at(
     _limit("values", rows * about.num_columns, most_values)
     _limit("bytes unpacked", together([0, *(abs(group.total_byte_size) for group in groups)]), most_bytes)
     texts = [field.name for field in schema if _is_text(field.type)]
-    # A column of numbers cannot be long without many rows; a single text can.
-    for at, name in enumerate(schema.names):
-        if name in texts and name not in long_texts:
-            for group in groups:
-                most = _SLACK_BYTES + abs(group.num_rows) * TEXT_BYTES
-                _limit(
-                    f"bytes in the column {name[:60]!a}", abs(group.column(at).total_uncompressed_size), most
-                )
+    # Columns of numbers cannot be long without many rows; a single text can.
+    if not set(texts) & set(long_texts):
+        for group in groups:
+            most = _SLACK_BYTES + abs(group.num_rows) * about.num_columns * TEXT_BYTES
+            _limit("bytes of a few rows", abs(group.total_byte_size), most)
     # A text that is there once may be meant a million times: as a dictionary it stays there once.
     return schema, texts
 
