@@ -45,7 +45,7 @@ class Run(Declared):
     skip: Literal["never", "exact", "steady"] = setting(
         "never",
         "What is not simulated packet by packet. never: all is. exact: what repeats to the bit, as paced queue pairs do while nothing is marked, lost or paused; results are those of never. steady: where rates and queues have been steady for a while, and nothing starts, ends, is dropped or paused, the run goes on as they were measured to be, in steps that are checked by packets after each.",
-        "assumption: who wants an estimate asks for it",
+        "assumption: results are exact unless an estimate is asked for",
     )
     skip_error: float = setting(
         0.01,
@@ -798,7 +798,7 @@ class Cpu(Declared):
     cycles_per_packet: float = setting(
         700.0,
         "Cycles of a packet in the driver and in GRO.",
-        'assumption: of the order of Cai et al., "Understanding Host Network Stack Overheads", SIGCOMM 2021, section 3: about a million packets a second and core without GRO',
+        'assumption: of the order of Cai et al., "Understanding Host Network Stack Overheads", SIGCOMM 2021, section 3: about a million packets per second and core without GRO',
         ge=0.0,
         le=1000000000.0,
         allow_inf_nan=False,
@@ -1017,7 +1017,7 @@ class Consumer(Declared):
     rule: Annotated[int, DURATION.between(maximum="10s")] = setting(
         DURATION.parse("7.7ns"),
         "A comparison with one rule.",
-        "the authors' sweep on a Ryzen 5 5600X (text_sweep.txt): 10,000 rules, 13,000 packets a second",
+        "the authors' sweep on a Ryzen 5 5600X (text_sweep.txt): 10,000 rules, 13,000 packets per second",
     )
     stack: Annotated[int, DURATION.between("1ps", maximum="10s")] = setting(
         DURATION.parse("270ns"),
