@@ -497,10 +497,22 @@ def standing_still(run: Run) -> Lines:
             yield f"standing_still: {fault}"
     # And what moved nothing at the end, with a flow under way since long before, is said.
     tail_s = bins.end_s * 0.5
-    under_way = [row for row in run.flows if row["state"] == "running" and row["start_ps"] / 1e12 < tail_s]
+    jobs = {job["item"] for job in run.result.meta.get("jobs", [])}
+    under_way = [
+        row
+        for row in run.flows
+        if row["state"] == "running"
+        and row["start_ps"] / 1e12 < tail_s
+        and row.get("protocol", "roce") == "roce"  # TCP may wait for a timeout
+        and row["item"] not in jobs  # whose ranks compute
+    ]
+    # Three of the longest pauses, and two packets at DCQCN's lowest rate of 1 Mbit/s, may take so long.
+    slowest_bps = min(run.result.meta["line_rate_bps"].values())
+    patience_s = max(3 * 65_535 * 512 / slowest_bps, 2 * 8 * run.scenario.host.mtu / 1e6)
     delays_s = sum(wire.delay for wire in run.scenario.network.wires) / 1e12
     dead = not bins.total("wire_rx_bps")[bins.within(tail_s)].any() and bins.has_any("wire_rx_bps")
     stuck = any(fault["kind"] == "deadlock" for fault in run.result.faults)
+    dead = dead and bins.end_s - tail_s > patience_s
     if under_way and dead and bins.count > 20 and bins.end_s > 50 * delays_s and not faults and not stuck:
         yield f"standing_still: not said of {len(under_way)} flows"
 

@@ -94,7 +94,7 @@ def drops(folder: Path) -> dict[str, Any]:
         "wrong": outcome(out)["wrong"],
         "events": len(told["happened"]),
         "recoveries": [(one["trigger"], one["manner"], one["silent_ps"]) for one in seen["listed"]],
-        "broken": [seen["interfaces"][0][name] for name in ("icrc_bad", "broken")],
+        "broken": [seen["interfaces"][0][name] for name in ("icrc_bad",)],
         "mirrored": mirrored(folder / "point" / "capture.pcap"),
     }
 

@@ -175,7 +175,8 @@ def test_a_deadlock_and_its_watchdog() -> None:
     times = "switch.watchdog={detection_time: 20ms, restoration_time: 5ms}"
     watched = tailback.run("pfc-deadlock", sets=[times, "run.duration=60ms"])
     assert watched.complete
-    assert not watched.faults
+    # Until the watchdog acts, nothing moves for a third of the run.
+    assert {fault["kind"] for fault in watched.faults} == {"standing_still"}
     storms = watched.summary["pause_storms"]
     assert len(storms) == 5
     dropped = sum(storm["tx_dropped_packets"] + storm["rx_dropped_packets"] for storm in storms)
@@ -246,7 +247,7 @@ def test_a_fault_says_where_no_pause_stops_the_packets() -> None:
     assert first.endswith(end)
     # The same priority by other marks: the headroom is too small, and that is all.
     (small, *_) = faults_of(INCAST, "host.qos={trust: pcp}", "switch.pfc.headroom=2000B")
-    assert small.endswith("would have been enough")
+    assert "are enough at this port" in small
 
 
 def test_a_receive_buffers_pauses_name_all_of_its_priorities() -> None:

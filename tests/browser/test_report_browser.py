@@ -165,7 +165,7 @@ def test_every_plot_is_drawn_and_labelled(opened: Opened) -> None:
         assert plot["width"] > 150, plot
         assert plot["height"] > 60, plot
         assert plot["inside"], plot
-        assert re.fullmatch(r"Time \((s|ms|µs)\)|.+ \(number\)", plot["x"]), plot
+        assert re.fullmatch(r"Time \((s|ms|µs)\)|.+ \((?:number|rank)\)", plot["x"]), plot
         # The rows of the tailback chart are queues, which have no unit.
         if "tailback" not in plot["id"]:
             assert re.search(r"\(.+\)$", plot["y"]), plot
