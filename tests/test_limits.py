@@ -316,7 +316,7 @@ def bombs() -> dict[str, tuple[bytes, str]]:
         ),
         "zeros": (
             parquet(src=pa.array([bytes(10_000_000) + bytes([i]) for i in range(14)])),
-            "bytes of a few rows, expected at most ",
+            "bytes unpacked, expected at most ",
         ),
         "lists": (parquet(src=pa.array([[0] * 1_000_000])), "found lists in the column 'src'"),
     }
