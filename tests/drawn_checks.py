@@ -507,7 +507,7 @@ def standing_still(run: Run) -> Lines:
         and row["item"] not in jobs  # whose ranks compute
     ]
     # Three of the longest pauses, and two packets at DCQCN's lowest rate of 1 Mbit/s, may take so long.
-    slowest_bps = min(run.result.meta["line_rate_bps"].values())
+    slowest_bps = min(run.result.meta["line_rate_bps"].values(), default=1e9)
     patience_s = max(3 * 65_535 * 512 / slowest_bps, 2 * 8 * run.scenario.host.mtu / 1e6)
     delays_s = sum(wire.delay for wire in run.scenario.network.wires) / 1e12
     dead = not bins.total("wire_rx_bps")[bins.within(tail_s)].any() and bins.has_any("wire_rx_bps")

@@ -139,6 +139,7 @@ def test_everything_set() -> None:
                     "xoff": 100_000,
                     "xon": 90_000,
                     "xon_offset": 0,
+                    "headroom_pool": None,
                 },
                 "pause": {"quanta": 200, "response_delay": 10**6},
                 "watchdog": None,

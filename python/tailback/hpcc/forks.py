@@ -10,8 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from tailback.hpcc.tokens import InputError
-from tailback.scenario import Problem, ScenarioError
-from tailback.scenario.errors import plain
+from tailback.scenario.errors import Problem, ScenarioError, plain
 
 CONWEAVE, NS3_RDMA = "ConWeave's fork", "ns3-rdma, DCQCN's simulator"
 FORM_SAMPLE_BYTES = 1 << 16
