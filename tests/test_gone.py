@@ -80,8 +80,11 @@ def test_a_scenario_that_a_sweep_was_begun_with(tmp_path: Path, capsys: pytest.C
     assert before == {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
 
 
-def test_a_controller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gone = tmp_path / "gone.py"
+def test_a_controller(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a long path would be cut in the message
+    gone = "gone.py"
     for seeds in ([], ["--seeds", "1..2"]):
         words = ["run", "first-flow", "--controller", f"{gone}:X", *seeds, "--out", str(tmp_path / "x")]
         assert cli.main(words) == 2

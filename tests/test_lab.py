@@ -20,7 +20,7 @@ from tailback.lab.model import read
 from tailback.lab.steps import plan
 from tailback.measures import MEASURES
 from tailback.results import Result
-from test_point import needs_namespaces
+from test_point import needs_namespaces, needs_root
 
 RIG = Path(__file__).parent / "lab_rig.py"
 OUTPUTS = Path(__file__).parent / "lab_outputs"
@@ -167,6 +167,7 @@ def test_a_wrong_file_is_a_line_with_file_and_field(
         assert err.startswith(f"{file}:"), err
 
 
+@needs_root
 @needs_namespaces
 def test_a_lab_on_one_machine_is_set_up_driven_read_and_taken_back(tmp_path: Path) -> None:
     command = ["unshare", "-rn", sys.executable, str(RIG), str(tmp_path)]

@@ -24,7 +24,7 @@ from tailback.lab.model import read
 from tailback.lab.steps import plan
 from tailback.point import kernel
 from test_lab import _Unsafe
-from test_point import needs_namespaces
+from test_point import needs_namespaces, needs_root
 
 RIG = Path(__file__).parent / "lab_hostile.py"
 OUTPUTS = Path(__file__).parent / "lab_outputs"
@@ -75,6 +75,7 @@ def written(folder: Path, data: Any) -> str:
     return str(file)
 
 
+@needs_root
 @needs_namespaces
 @pytest.mark.parametrize("seed", range(16))
 def test_what_is_taken_back_is_as_it_was_or_is_named(tmp_path: Path, seed: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -27,6 +28,10 @@ def permitted() -> bool:
     return done.returncode == 0
 
 
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0,
+    reason="undoing what root alone may change: run the tests as root",
+)
 needs_namespaces = pytest.mark.skipif(
     not permitted(), reason="network namespaces with veth pairs are not permitted here (unshare -rn, ip)"
 )
@@ -187,6 +192,7 @@ echo "status $?"; ip -o link show type bridge; ip -o link show dev pa; tc qdisc 
 """
 
 
+@needs_root
 @needs_namespaces
 def test_the_kernels_own_point_is_taken_back_and_says_where_it_cannot_be(tmp_path: Path) -> None:
     script = KERNEL.format(command=" ".join(COMMAND), out=tmp_path / "out")
@@ -236,6 +242,7 @@ ip -o link show type bridge | wc -l
 """
 
 
+@needs_root
 @needs_namespaces
 def test_what_a_killed_kernels_point_left_is_taken_back_and_nothing_else(tmp_path: Path) -> None:
     script = LEFT.format(command=" ".join(COMMAND), python=sys.executable, killed=KILLED, folder=tmp_path)
