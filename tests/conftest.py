@@ -39,7 +39,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Says once for each reason how many tests were left out: reasons say how to have them."""
     skipped = terminalreporter.stats.get("skipped", [])
-    config.cache.set(LEFT_OUT, sorted({report.nodeid for report in skipped}))
+    if hasattr(config, "cache"):  # not with -p no:cacheprovider
+        config.cache.set(LEFT_OUT, sorted({report.nodeid for report in skipped}))
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in sorted(reasons.items()):
         terminalreporter.write_line(

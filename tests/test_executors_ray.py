@@ -138,7 +138,7 @@ def test_a_node_with_another_version_is_named(cluster: Any, monkeypatch: pytest.
 
 
 def test_a_cluster_that_is_not_there_is_a_line(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"^--on ray://127\.0\.0\.1:1: found no cluster \(") as refused:
+    with pytest.raises(ScenarioError, match=r"^--on ray://127\.0\.0\.1:1: found nothing") as refused:
         sweep(ASKED, out=tmp_path / "x", on="ray://127.0.0.1:1")
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "x").exists()

@@ -83,7 +83,6 @@ def test_a_run_loads_what_it_needs(tmp_path: Path) -> None:
         "pandas",
         "ray",
         "plotly",
-        "pyarrow.compute",
         "pyarrow.dataset",
         "numpy.ma",
         "numpy.random",
@@ -99,7 +98,7 @@ def test_a_report_loads_no_other_simulators(tmp_path: Path) -> None:
     modules = loaded(tmp_path, "run", "tiny.yaml", "--quiet", "--out", "out")
     assert of(modules, "tailback.report", "tailback.explain", "jinja2")
     others = ("astra", "simai", "hpcc", "workload", "explain.trials", "comparison", "captured")
-    libraries = ("rich", "pyarrow.compute", "concurrent.futures")
+    libraries = ("rich", "concurrent.futures")
     assert not of(modules, *(f"tailback.{name}" for name in others), *libraries)
 
 
