@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 import drawn_hosts
 import drawn_traffic
 import yaml
-from tailback.scenario import Scenario, ScenarioError, load
+from tailback.errors import InputError
+from tailback.scenario import Scenario, load
 from tailback.scenario.presets import PRESETS
 
 Json = dict[str, Any]
@@ -130,7 +131,7 @@ def _mended(drawn: Drawn, refusals: list[str] | None) -> Drawn | None:
         try:
             drawn.load()
             return drawn
-        except ScenarioError as error:
+        except InputError as error:
             problem = error.problems[0]
             if refusals is not None:
                 refusals.append(str(problem))
@@ -208,7 +209,7 @@ def _network(drawn: Drawn) -> Any:
         del probe.data["switch"]
     try:
         return probe.load().network
-    except ScenarioError:
+    except InputError:
         return None
 
 

@@ -14,10 +14,11 @@ from drawn_checks import problems
 from tailback import explain
 from tailback.cli import main
 from tailback.counters import STYLES, as_tool
+from tailback.errors import InputError
 from tailback.plan import make_plan
 from tailback.results import Result
 from tailback.running import run_checked
-from tailback.scenario import Scenario, ScenarioError, load, loads, show
+from tailback.scenario import Scenario, load, loads, show
 
 MOST_EVENTS = 20_000_000
 """A run of more is not what was drawn: something goes round and round."""
@@ -72,7 +73,7 @@ def _shown(result: Result) -> list[str]:
     for tool in STYLES:
         try:
             text = as_tool(result, tool)
-        except ScenarioError as error:  # a run that has nothing of a tool says so
+        except InputError as error:  # a run that has nothing of a tool says so
             text = str(error)
             if "found nothing of" not in text:
                 found.append(f"counters --as {tool}: {text}")

@@ -22,12 +22,12 @@ import simai_files
 import tailback
 from tailback import explain
 from tailback.counters import STYLES, as_tool
+from tailback.errors import InputError
 from tailback.hpcc.keys import KEYS
 from tailback.hpcc.quantities import RATE_UNITS, TIME_UNITS_FS
-from tailback.hpcc.tokens import InputError
 from tailback.plan import make_plan, plan_json
 from tailback.run_folder import read_run, reading
-from tailback.scenario import ScenarioError, json_schema, load, loads, show
+from tailback.scenario import json_schema, load, loads, show
 from tailback.scenario.document import from_yaml
 from tailback.scenario.graph import NetworkError, from_file
 from tailback.scenario.topology import Link, Star
@@ -56,7 +56,7 @@ def clean(*lines: str) -> bool:
 def _scenario(read: Callable[[], Any]) -> bool:
     try:
         scenario = read()
-    except ScenarioError as error:
+    except InputError as error:
         return clean(*map(str, error.problems))
     if len(scenario.network.wires) > MOST_WIRES:
         return True
@@ -173,13 +173,13 @@ def _read(broken: Path) -> bool:
         result = read_run(broken)
         with reading(broken):
             explain.as_text(explain.page_of(result))
-    except ScenarioError as error:
+    except InputError as error:
         return clean(*map(str, error.problems))
     for style in STYLES:
         try:
             with reading(broken):
                 as_tool(result, style, None)
-        except ScenarioError as error:  # it may also have nothing of what this tool shows
+        except InputError as error:  # it may also have nothing of what this tool shows
             clean(*map(str, error.problems))
     return True
 

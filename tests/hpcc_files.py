@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tailback.errors import InputError
 from tailback.hpcc.config import read_config
 from tailback.hpcc.flows import read_flows, read_trace
 from tailback.hpcc.inputs import HpccInputs, load_inputs
 from tailback.hpcc.plan import make_plan
-from tailback.hpcc.tokens import InputError
 from tailback.hpcc.topology import read_topology
 from tailback.rows import Rows
 

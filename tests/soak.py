@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 from drawn import Drawn, draw
 from drawn_runs import failures
-from tailback.scenario import ScenarioError
+from tailback.errors import InputError
 
 RENDERED_EVERY = 8
 """Every so many runs are written, with their report: what takes the longest."""
@@ -53,7 +53,7 @@ def smaller(drawn: Drawn, fails: Callable[[Drawn], bool]) -> Drawn:
             candidate = Drawn(drawn.name, data, drawn.files)
             try:
                 candidate.load()
-            except (ScenarioError, OSError):
+            except (InputError, OSError):
                 continue
             if fails(candidate):
                 drawn, again = candidate, True

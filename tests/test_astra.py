@@ -41,7 +41,7 @@ from tailback._engine import HpccSimulation, Progress, Work
 from tailback.astra.inputs import AstraOptions, load_inputs
 from tailback.astra.setup import AstraSetup
 from tailback.cli import main
-from tailback.hpcc.tokens import InputError
+from tailback.errors import InputError
 from tailback.plan import plan_json
 
 CASE_NAMES = sorted(case.name for case in CASES.iterdir() if (case / "fct.txt").is_file())

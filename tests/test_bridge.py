@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from tailback import measures
 from tailback.counters import as_tool
+from tailback.errors import InputError
 from tailback.plan import make_plan
 from tailback.report import render
 from tailback.reproduce import reproduce
 from tailback.results import Result
 from tailback.running import run
-from tailback.scenario import ScenarioError, load, loads
+from tailback.scenario import load, loads
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.show import resolved_yaml
 
@@ -27,7 +28,7 @@ traffic:
 
 
 def refused(text: str) -> list[str]:
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(InputError) as error:
         loads(text)
     return [str(problem) for problem in error.value.problems]
 

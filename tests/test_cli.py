@@ -20,7 +20,8 @@ import yaml
 from jsonschema import Draft202012Validator
 from tailback import cli, library
 from tailback.cli import common, main, progress
-from tailback.scenario import Problem, ScenarioError, builtin_names, load, loads
+from tailback.errors import InputError
+from tailback.scenario import builtin_names, load, loads
 from tailback.scenario.controllers import NAMES
 from typer.testing import CliRunner
 
@@ -200,7 +201,7 @@ def test_an_impossible_plan_leaves_no_folder(
     below: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise ScenarioError([Problem("", (), "sw0: the engine says no")])
+        raise InputError.at("", "sw0: the engine says no")
 
     monkeypatch.setattr(import_module("tailback.running"), "begin", refuse)
     folder = tmp_path / "runs" / below / "x"

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 import pytest
 import tailback
 from tailback.cli import main
+from tailback.errors import InputError
 from tailback.findings import findings
 from tailback.measures import MEASURES
 from tailback.measures.timeline import COMPUTE, spans
 from tailback.run_folder import read_run
-from tailback.scenario import ScenarioError, load
+from tailback.scenario import load
 
 BYTE_PS = 20
 """At 400 Gbit/s."""
@@ -190,7 +191,7 @@ def test_who_was_last_by_chance_is_not_named() -> None:
     ],
 )
 def test_what_cannot_be_is_told_in_a_line(item: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ScenarioError) as refused:
+    with pytest.raises(InputError) as refused:
         load(scenario({"kind": "all-reduce", "size": "64MB", **item}))
     assert len(refused.value.problems) == 1
     assert problem in str(refused.value)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import tailback
 from tailback import cli
+from tailback.errors import InputError
 from tailback.results import Result
-from tailback.scenario import ScenarioError
 
 INCAST = {
     "name": "incast",
@@ -125,5 +125,5 @@ def test_bad_input_is_a_line(
     ):
         assert cli.main(["compare", *map(str, arguments)]) == 2
         assert capsys.readouterr().err.startswith(line)
-    with pytest.raises(ScenarioError, match="seed 1 twice on side A"):
+    with pytest.raises(InputError, match="seed 1 twice on side A"):
         tailback.compare([runs["a1"], runs["a1"]], runs["b1"])

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import tailback
 import yaml
+from tailback.errors import InputError
 from tailback.plan import make_plan
 from tailback.report import tables
-from tailback.scenario import ScenarioError, load, show
+from tailback.scenario import load, show
 from tailback.scenario.headroom import headrooms
 
 ROOT = Path(__file__).parent.parent
@@ -120,7 +121,7 @@ def test_an_ack_for_each_packet_where_the_window_needs_it() -> None:
     ],
 )
 def test_what_does_not_go_together(sets: list[str], problem: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         load("first-flow", sets=sets)
     assert problem in str(caught.value)
     assert len(caught.value.problems) == 1
@@ -208,7 +209,7 @@ def test_what_is_shown_of_them_loads_again() -> None:
     ],
 )
 def test_which_hosts_and_which_control_must_be_there(change: dict[str, str], problem: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         load({**SEVERAL, "host": {"congestion_by_host": [change]}})
     assert problem in str(caught.value)
     assert len(caught.value.problems) == 1
@@ -216,10 +217,10 @@ def test_which_hosts_and_which_control_must_be_there(change: dict[str, str], pro
 
 def test_a_host_has_one() -> None:
     twice = [{"hosts": "h0..h1", "congestion": "hpcc"}, {"hosts": "h1", "congestion": "dctcp"}]
-    with pytest.raises(ScenarioError, match="found h1 again, expected hosts that no entry before has"):
+    with pytest.raises(InputError, match="found h1 again, expected hosts that no entry before has"):
         load({**SEVERAL, "host": {"congestion_by_host": twice}})
 
 
 def test_a_traffic_item_names_one_that_there_is() -> None:
-    with pytest.raises(ScenarioError, match=r'traffic\.1\.congestion: found "other", expected one of dcqcn'):
+    with pytest.raises(InputError, match=r'traffic\.1\.congestion: found "other", expected one of dcqcn'):
         load(SEVERAL, sets=["traffic.1.congestion=other"])

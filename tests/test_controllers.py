@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 import pytest
 import tailback
 from dcqcn_in_python import Dcqcn
+from tailback.errors import InputError
 from tailback.results import Result
-from tailback.scenario import ScenarioError, load
+from tailback.scenario import load
 
 INCAST: dict[str, Any] = {
     "name": "incast",
@@ -157,7 +158,7 @@ ROOT = Path(__file__).parent
     ],
 )
 def test_what_fails_ends_the_run_with_one_line(kind: Any, line: str, tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         tailback.run(INCAST, controllers={"mine": kind}, out=tmp_path / "out")
     assert line in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
@@ -165,7 +166,7 @@ def test_what_fails_ends_the_run_with_one_line(kind: Any, line: str, tmp_path: P
 
 
 def test_the_exception_behind_it_is_its_cause() -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         run(Raises)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
@@ -208,7 +209,7 @@ def test_the_exception_behind_it_is_its_cause() -> None:
     ],
 )
 def test_what_is_no_controller_is_refused(controllers: Any, line: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         load(INCAST, controllers=controllers)
     assert line in str(caught.value)
     assert not caught.value.problems[0].text.count("\n")
@@ -224,7 +225,7 @@ def test_what_is_no_controller_is_refused(controllers: Any, line: str) -> None:
 )
 def test_a_file_that_does_not_run(source: str, line: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(source)
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         load(INCAST, controllers={"mine": f"{tmp_path}/mine.py:Mine"})
     assert line in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
@@ -245,7 +246,7 @@ def test_it_may_run_beside_others() -> None:
     result = run(Dcqcn, traffic=traffic, host=host)
     ran = {row["src"]: row["congestion"] for row in result.flows.to_pylist()}
     assert ran == {"h0": "mine", "h1": "dcqcn", "h2": "swift"}
-    with pytest.raises(ScenarioError, match=r'found "mine", expected one of dcqcn, hpcc'):
+    with pytest.raises(InputError, match=r'found "mine", expected one of dcqcn, hpcc'):
         tailback.run({**INCAST, "host": host})
 
 
@@ -294,9 +295,7 @@ def test_a_class_of_a_file_is_an_input_and_another_is_not(tmp_path: Path) -> Non
     run(partial(Nonsense, name="other", value=1)).write(tmp_path / "none")
     again = tmp_path / "none" / "scenario.yaml"
     assert "controllers: {mine: null}" in again.read_text()
-    with pytest.raises(
-        ScenarioError, match=r"controllers\.mine: found null, a class that was given in Python"
-    ):
+    with pytest.raises(InputError, match=r"controllers\.mine: found null, a class that was given in Python"):
         load(again)
     assert load(again, controllers={"mine": Dcqcn}).own_controllers["mine"].kind is Dcqcn
 

@@ -20,9 +20,10 @@ import tailback
 from hpcc_files import READERS, TEXTS, answer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tailback.errors import InputError
 from tailback.hpcc.keys import KEYS
 from tailback.run_folder import read_run
-from tailback.scenario import Problem, ScenarioError, load, loads
+from tailback.scenario import load, loads
 from tailback.workload.sizes import parse
 
 MIB = 1 << 20
@@ -55,7 +56,7 @@ def within(bound: Bound, size: int, read: Callable[[], object]) -> None:
     before, begin = tracemalloc.get_traced_memory()[0], time.process_time()
     try:
         read()
-    except ScenarioError as error:
+    except InputError as error:
         said = str(error)
     took, peak = time.process_time() - begin, tracemalloc.get_traced_memory()[1] - before
     assert len(said) < 200_000
@@ -284,7 +285,7 @@ def test_distributions(some: list[str], times: int) -> None:
         try:
             parse(data, "sizes.txt")
         except ValueError as error:
-            raise ScenarioError([Problem("sizes.txt", (), str(error))]) from None
+            raise InputError.at("sizes.txt", str(error)) from None
 
     within(LIST, len(data), read)
 

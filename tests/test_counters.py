@@ -11,8 +11,8 @@ import pytest
 import tailback
 from tailback import cli
 from tailback.counters import STYLES, as_tool
+from tailback.errors import InputError
 from tailback.results import Result
-from tailback.scenario import ScenarioError
 
 CONTENTION = [
     "run.duration=12ms",
@@ -403,7 +403,7 @@ def test_tc_of_other_disciplines_of_a_veth_pair(kind: str, head: str, own: list[
 def test_tc_has_nothing_of_a_veth_pair_without_a_discipline() -> None:
     result = tailback.run("veth-dark-buffer", sets=[*FLOOD, "veth.qdisc={kind: noqueue}"])
     assert STYLES["tc"].nodes(result) == []
-    with pytest.raises(ScenarioError, match="expected a Linux bridge, or a veth pair with a qdisc"):
+    with pytest.raises(InputError, match="expected a Linux bridge, or a veth pair with a qdisc"):
         as_tool(result, "tc")
 
 
@@ -470,7 +470,7 @@ def test_every_tool_has_a_text_for_each_of_its_hosts(contention: Result) -> None
     for name, style in STYLES.items():
         for node in style.nodes(contention):
             assert as_tool(contention, name, node).endswith("\n")
-    with pytest.raises(ScenarioError):
+    with pytest.raises(InputError):
         as_tool(contention, "ethtool", "sw0")
 
 

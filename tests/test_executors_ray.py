@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tailback.scenario import ScenarioError
+from tailback.errors import InputError
 
 ray = pytest.importorskip(
     "ray", reason="Ray is not installed: pip install 'tailback[ray]', where Ray has a wheel"
@@ -57,7 +57,7 @@ def test_nothing_at_an_address_is_one_line(
         if form == "ray":
             monkeypatch.setenv("RAY_ADDRESS", f"ray://127.0.0.1:{port}")
         monkeypatch.setattr(ray, "init", lambda *a, **more: pytest.fail("Ray was asked"))
-        with pytest.raises(ScenarioError, match="found nothing that listens at ") as refused:
+        with pytest.raises(InputError, match="found nothing that listens at ") as refused:
             RayTasks(on)
         assert str(refused.value).startswith(f"--on {on}: ")
         assert "\n" not in str(refused.value)
@@ -75,7 +75,7 @@ def test_nothing_at_an_address_is_one_line(
     "address", ["ray://", "ray://x:port", "ray://[::1", "ray://x:99999999", "a b:1", ":"]
 )
 def test_what_is_no_address_is_one_line(address: str) -> None:
-    with pytest.raises(ScenarioError, match="found nothing that listens at ") as refused:
+    with pytest.raises(InputError, match="found nothing that listens at ") as refused:
         RayTasks(address)
     assert "\n" not in str(refused.value)
 
@@ -131,14 +131,12 @@ def test_errors_come_as_they_were_raised_and_what_runs_can_be_ended(cluster: Any
 
 def test_a_node_with_another_version_is_named(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tailback.executors.ray.build", lambda: "another")
-    with pytest.raises(
-        ScenarioError, match=r"found tailback .*, build \w{16}, on node .*, expected .* another"
-    ):
+    with pytest.raises(InputError, match=r"found tailback .*, build \w{16}, on node .*, expected .* another"):
         RayTasks(cluster.address)
 
 
 def test_a_cluster_that_is_not_there_is_a_line(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"^--on ray://127\.0\.0\.1:1: found nothing") as refused:
+    with pytest.raises(InputError, match=r"^--on ray://127\.0\.0\.1:1: found nothing") as refused:
         sweep(ASKED, out=tmp_path / "x", on="ray://127.0.0.1:1")
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "x").exists()
@@ -146,5 +144,5 @@ def test_a_cluster_that_is_not_there_is_a_line(tmp_path: Path) -> None:
 
 def test_where_ray_is_not_installed_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ScenarioError, match=r"^--on: found no Ray, expected it to be installed: pip install"):
+    with pytest.raises(InputError, match=r"^--on: found no Ray, expected it to be installed: pip install"):
         RayTasks("ray")

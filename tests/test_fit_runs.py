@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 import tailback
 from fit_lab import DELAY, LAB, LOSS
+from tailback.errors import InputError
 from tailback.executors import Threads
 from tailback.fitting import FitInterrupted, FitResult, fit
 from tailback.fitting.asked import Output, read_fit
-from tailback.scenario import ScenarioError
 from tailback.sweeps import Progress
 from tailback.sweeps.runs import carry_out
 
@@ -151,9 +151,7 @@ def test_it_goes_on_where_it_was_interrupted(
 
 def test_too_few_runs_with_a_value_are_said() -> None:
     seen = [{"measure": "ping_rtt", "value": 3, "unit": "us", "tolerance": 1}]
-    with pytest.raises(
-        ScenarioError, match="Ping rtt: found 0 points of 4 with a value, expected at least 3"
-    ):
+    with pytest.raises(InputError, match="Ping rtt: found 0 points of 4 with a value, expected at least 3"):
         fit(seen, LAB, free={DELAY: "1us..2us"}, seeds="1..2", points=4, refine=0)
 
 

@@ -1,4 +1,4 @@
-"""Whatever the loader is given, it answers with a scenario or with a `ScenarioError` of clean lines."""
+"""Whatever the loader is given, it answers with a scenario or with a `InputError` of clean lines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tailback import library
+from tailback.errors import InputError
 from tailback.plan import make_plan, plan_json
-from tailback.scenario import Scenario, ScenarioError, json_schema, load, loads, show
+from tailback.scenario import Scenario, json_schema, load, loads, show
 
 BASE = library.text("roce-incast-lossless").decode()
 DATA: dict[str, Any] = yaml.safe_load(BASE)
@@ -89,10 +90,10 @@ yaml_pieces = st.lists(
 
 def answer(give: Any) -> Scenario | None:
     """Runs the loader: a scenario with a plan that can be shown and loaded again, or clean lines."""
-    refused: ScenarioError | None = None
+    refused: InputError | None = None
     try:
         scenario: Scenario = give()
-    except ScenarioError as error:
+    except InputError as error:
         refused = error
     if refused is not None:
         assert refused.problems

@@ -17,8 +17,9 @@ import tailback
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tailback.errors import InputError
 from tailback.measures.timeline import spans
-from tailback.scenario import ScenarioError, load
+from tailback.scenario import load
 from tailback.scenario.checks.jobs import queue_pairs_of
 from tailback.workload import graph_tables
 from tailback.workload.goal import from_goal
@@ -130,7 +131,7 @@ def test_values_of_parquet_that_are_no_text_are_one_line(
 ) -> None:
     table = pa.table({"rank": pa.array([0]), "what": values})
     pyarrow.parquet.write_table(table, tmp_path / "ping.parquet")
-    with pytest.raises(ScenarioError) as refused:
+    with pytest.raises(InputError) as refused:
         load(write(tmp_path, scenario(job("ping.parquet"), hosts=2)))
     assert f"ping.parquet: {problem}" in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -180,7 +181,7 @@ GOAL_SIZES = "rank 0 {\nl1: send 10b to 1\n}\nrank 1 {\nl1: recv 20b from 0\n}\n
 )
 def test_what_cannot_be_is_told_in_a_line(tmp_path: Path, name: str, content: str, problem: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(ScenarioError) as refused:
+    with pytest.raises(InputError) as refused:
         load(write(tmp_path, scenario(job(name), hosts=2)))
     assert len(refused.value.problems) == 1
     assert problem in str(refused.value)
@@ -195,9 +196,9 @@ def write(folder: Path, document: dict[str, Any]) -> Path:
 
 def test_a_step_is_one_thing() -> None:
     step = {"graph": "g.csv", "compute": "1us"}
-    with pytest.raises(ScenarioError, match="found compute and graph, expected one of"):
+    with pytest.raises(InputError, match="found compute and graph, expected one of"):
         load(scenario({"kind": "job", "steps": [step]}))
-    with pytest.raises(ScenarioError, match="no such file"):
+    with pytest.raises(InputError, match="no such file"):
         load(scenario(job("nowhere.csv")))
 
 
@@ -302,7 +303,7 @@ def test_the_folder_has_the_graph_as_it_was_and_the_plan_names_it(tmp_path: Path
         [1, "receive", [0]],
     ]
     copy.unlink()
-    with pytest.raises(ScenarioError, match=r"inputs/g\.csv: found none, expected a graph of the plan"):
+    with pytest.raises(InputError, match=r"inputs/g\.csv: found none, expected a graph of the plan"):
         with_graphs(dict(loaded.plan), loaded.setup.long_files)
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import drawn_fabrics
 import pytest
 import tailback
+from tailback.errors import InputError
 from tailback.plan import make_plan
-from tailback.scenario import ScenarioError, load, loads
+from tailback.scenario import load, loads
 
 FAULTS = Path(__file__).parent / "data/faults"
 
@@ -69,9 +70,7 @@ memory_load:
 def test_what_is_in_a_nics_pipeline_has_room() -> None:
     for sets in ([], ["host.rx_latency=3us"]):
         assert drawn_fabrics.lossless_drops(make_plan(loads(HOST, sets=sets))) == []
-    with pytest.raises(
-        ScenarioError, match=r"expected more than 408.*KB, what may arrive at h0 after it asked"
-    ):
+    with pytest.raises(InputError, match=r"expected more than 408.*KB, what may arrive at h0 after it asked"):
         loads(HOST, sets=["host.rx_latency=30us"])
 
 
@@ -144,7 +143,7 @@ def test_the_buffer_that_a_fault_says_is_enough() -> None:
 def test_a_pause_outlasts_its_repetition(text: str, key: str, least: int) -> None:
     """At half of the pause it is repeated, and then a packet of 4,194 or 1,122 B may be in the way."""
     assert drawn_fabrics.lossless_drops(make_plan(loads(text, sets=[f"{key}={least}"]))) == []
-    with pytest.raises(ScenarioError, match=f"{key}: found {least - 1}, expected at least {least}"):
+    with pytest.raises(InputError, match=f"{key}: found {least - 1}, expected at least {least}"):
         loads(text, sets=[f"{key}={least - 1}"])
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import tailback
+from tailback.errors import InputError
 from tailback.plan import make_plan
 from tailback.plan.host_control import hostcc_plan, rhcc_plan
-from tailback.scenario import ScenarioError, load, show
+from tailback.scenario import load, show
 from tailback.scenario.host_control import HostCc, Rhcc, iio_threshold
 from tailback.scenario.model import Host
 
@@ -109,13 +110,13 @@ def test_aimd_in_place_of_the_equation() -> None:
     ],
 )
 def test_what_is_refused(sets: list[str], problem: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         load("first-flow", sets=sets)
     assert problem in str(caught.value)
 
 
 def test_one_agent_a_host() -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         load("first-flow", sets=["host.rhcc={receiver: true}", "host.hostcc={enabled: true}"])
     assert "both set the CPUs' memory bandwidth" in str(caught.value)
 

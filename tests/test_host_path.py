@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import tailback
+from tailback.errors import InputError
 from tailback.plan import make_plan
 from tailback.report.tailback_chart import GROUPS
-from tailback.scenario import ScenarioError, load, loads, show
+from tailback.scenario import load, loads, show
 
 THREE_LINES = """\
 name: three
@@ -217,7 +218,7 @@ def test_agents_watch_hosts_with_a_path() -> None:
     ],
 )
 def test_what_is_refused(sets: list[str], problem: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         loads(THREE_LINES, sets=sets)
     assert problem in str(caught.value)
     assert len(caught.value.problems) == 1
@@ -297,7 +298,7 @@ def test_a_memory_without_ddio_and_a_network_that_is_all_lossless() -> None:
 def test_least_thresholds_are_taken() -> None:
     xoff = _lossless_part()["xoff_bytes"]
     assert _lossless_part(f"host.path.receive_buffer={{xon: {xoff - 1}B}}")["xon_bytes"] == xoff - 1
-    with pytest.raises(ScenarioError, match="expected less than xoff"):
+    with pytest.raises(InputError, match="expected less than xoff"):
         loads(THREE_LINES, sets=[f"host.path.receive_buffer={{xon: {xoff}B}}"])
     taken = _lossless_part("host.path.receive_buffer={xoff: 2B, xon: 1B}")
     assert (taken["xoff_bytes"], taken["xon_bytes"]) == (2, 1)
@@ -306,7 +307,7 @@ def test_least_thresholds_are_taken() -> None:
     least = 262_144 - _lossless_part()["xoff_bytes"] + 1
     assert _lossless_part(f"host.path.receive_buffer={{lossless_size: {least}B, xon: 0B}}")["xoff_bytes"] == 1
     cable = "host.path.receive_buffer={{cable_len: 7, lossless_size: {}B}}"
-    with pytest.raises(ScenarioError, match="mlx5 driver asks for"):
+    with pytest.raises(InputError, match="mlx5 driver asks for"):
         loads(THREE_LINES, sets=[cable.format(40_000)])
     above = (301 + 216 * 7 // 100) * 100_000 // 1000 + 272 * 4156 // 100
     assert _lossless_part(cable.format(above + 9978 + 128))["xon_bytes"] == 128
@@ -330,7 +331,7 @@ def test_one_problem_hides_no_other() -> None:
         "quanta: 100",
         "xon: 250KB",
     ):
-        with pytest.raises(ScenarioError) as caught:
+        with pytest.raises(InputError) as caught:
             loads(THREE_LINES, sets=[f"host.path_by_host=[{lossy}, {small % wrong}]", loads_])
         assert [problem.path[0] for problem in caught.value.problems] == [
             "host",
@@ -338,7 +339,7 @@ def test_one_problem_hides_no_other() -> None:
             "memory_load",
         ], wrong
     strangers = "memory_load=[{host: h8, cores: 1}, {host: h9, cores: 1}]"
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         loads(THREE_LINES, sets=[strangers])
     assert [problem.path[1] for problem in caught.value.problems] == [0, 1]
 

@@ -1,5 +1,4 @@
 """A row a file that is refused: what is wrong in it, and the one line that says so."""
-# ruff: noqa: E501 -- a row stays a row
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tailback import ScenarioError, cli
+from tailback import InputError, cli
 from tailback.fitting.asked import read_fit
 from tailback.lab import readers, recorded
 from tailback.lab.ansible import SHELL
@@ -358,7 +358,7 @@ def test_json_says_what_text_says() -> None:
 
 
 def test_a_lab_that_is_not_there_names_the_examples() -> None:
-    with pytest.raises(ScenarioError, match="one of the examples gpudirect-pfc, poor-mans-cp"):
+    with pytest.raises(InputError, match="one of the examples gpudirect-pfc, poor-mans-cp"):
         read("nowhere.yaml")
 
 
@@ -485,5 +485,5 @@ def test_two_files_of_one_name_must_agree(tmp_path: Path) -> None:
     test = next(one for one in lab.tests if one.name == "bandwidth")
     assert recorded.read(lab, outputs, test).result.message_bytes == 65536
     table.write_text(table.read_text().replace("1300.00", "1200.00"))
-    with pytest.raises(ScenarioError, match=r"perftest\.txt: found other figures than in perftest\.json"):
+    with pytest.raises(InputError, match=r"perftest\.txt: found other figures than in perftest\.json"):
         recorded.read(lab, outputs, test)

@@ -19,8 +19,9 @@ import pytest
 import tailback
 from hpcc_files import CONFIG, TOPOLOGY, refusal, write
 from tailback import cli, limits
+from tailback.errors import InputError
 from tailback.files import FileRefusedError, read_file
-from tailback.scenario import ScenarioError, load, loads
+from tailback.scenario import load, loads
 
 HEAD = "name: x\nrun: {duration: 100us}\n"
 WRITE = "traffic: [{kind: write, from: h0, to: h1}]\n"
@@ -33,7 +34,7 @@ def refused(text: str, folder: Path | None = None) -> str:
     """The one line that a scenario is refused with."""
     if folder is not None:
         (folder / "s.yaml").write_text(text)
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         _ = loads(text) if folder is None else load(folder / "s.yaml")
     (problem,) = caught.value.problems
     return str(problem)
@@ -180,12 +181,12 @@ EXPANDED = {
 }
 LOAD = """
 import json, sys
-from tailback.scenario import ScenarioError, loads
+from tailback.scenario import loads
 from tailback.plan import make_plan
 try:
     scenario = loads(sys.argv[1])
     said = [str(len(make_plan(scenario)["flows"]["list"]))]
-except ScenarioError as error:
+except InputError as error:
     said = [str(problem) for problem in error.problems]
 """
 

@@ -23,10 +23,10 @@ import pytest
 import tailback
 from commands import COMMAND, start, wait_until_it_simulates
 from tailback import cli
+from tailback.errors import InputError
 from tailback.files.out_folder import LAST, Occupied, claim
 from tailback.results import Result
 from tailback.run_folder import FILES
-from tailback.scenario import ScenarioError
 
 TINY = {
     "name": "tiny",
@@ -109,7 +109,7 @@ def test_a_second_run_into_a_folder_is_refused_and_the_first_loses_nothing(tmp_p
 
     def second(state: Any) -> None:
         if not refused:
-            with pytest.raises(ScenarioError) as error:
+            with pytest.raises(InputError) as error:
                 tailback.run(TINY, out=out)
             refused.append(str(error.value))
 
@@ -117,7 +117,7 @@ def test_a_second_run_into_a_folder_is_refused_and_the_first_loses_nothing(tmp_p
     tailback.run(TINY, out=out, progress=second)
     assert refused == [f"--out {out}: {found}"]
     assert is_whole(out)
-    with pytest.raises(ScenarioError, match="found a folder that is not empty"):
+    with pytest.raises(InputError, match="found a folder that is not empty"):
         tailback.run(TINY, out=out)
     with claim(tmp_path / "y"), pytest.raises(FileExistsError, match="another run that writes there"):
         tailback.run(TINY).write(tmp_path / "y")

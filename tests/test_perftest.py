@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tailback.errors import InputError
 from tailback.live import perftest
 from tailback.live.perftest import End, Exchange, ExchangeError
 from tailback.live.remote import remote
-from tailback.scenario import ScenarioError
 
 ends = st.builds(
     End,
@@ -119,5 +119,5 @@ def test_what_ib_write_bw_cannot_be_is_refused(
         ],
         "flows": [{"src": src, "dst": dst, "message": 65_536} for src, dst in flows],
     }
-    with pytest.raises(ScenarioError, match=expected), remote(given, live, lambda at: (at, at)):
+    with pytest.raises(InputError, match=expected), remote(given, live, lambda at: (at, at)):
         pass

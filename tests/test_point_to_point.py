@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import tailback
 from tailback import cli, drawing
+from tailback.errors import InputError
 from tailback.plan import make_plan
 from tailback.results import Result
-from tailback.scenario import Scenario, ScenarioError, load, loads, show
+from tailback.scenario import Scenario, load, loads, show
 from tailback.scenario.headroom import headrooms
 from tailback.scenario.receive_buffer import every_threshold
 from tailback.scenario.round_trip import ROUND_PS, longest_round_trip
@@ -126,7 +127,7 @@ def test_thresholds_from_the_length_of_the_cable(
     ],
 )
 def test_what_cannot_be_is_one_line(changes: dict[str, Any], text: str) -> None:
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(InputError) as error:
         pair(**changes)
     assert str(error.value) == text
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import tailback
+from tailback.errors import InputError
 from tailback.findings import findings
 from tailback.plan import make_plan
-from tailback.scenario import ScenarioError, load
+from tailback.scenario import load
 from tailback.scenario.presets import FABRICS, NICS, PRESETS
 from tailback.scenario.show import show
 
@@ -71,7 +72,7 @@ def test_networks_without_one_link_take_the_rest() -> None:
 
 @pytest.mark.parametrize("value", ["500g", 7, ["400g", "x"], None])
 def test_what_is_no_preset_is_one_line(value: Any) -> None:
-    with pytest.raises(ScenarioError) as refused:
+    with pytest.raises(InputError) as refused:
         load({**INCAST, "preset": value})
     assert len(str(refused.value).splitlines()) == 1
     assert "preset" in str(refused.value)

@@ -9,8 +9,9 @@ import pytest
 import tailback
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tailback.errors import InputError
 from tailback.plan import make_plan
-from tailback.scenario import ScenarioError, load, loads, show
+from tailback.scenario import load, loads, show
 from tailback.scenario.assumptions import assumptions
 from tailback.scenario.setups import SETUPS
 from test_fuzz_scenario import WORDS, answer, nested, paths, scalars
@@ -28,7 +29,7 @@ def plan(*sets: str, text: str = TEXT) -> dict[str, Any]:
 
 
 def refused(*sets: str) -> list[str]:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         loads(TEXT, label="x.yaml", sets=list(sets))
     return str(caught.value).splitlines()
 
@@ -116,7 +117,7 @@ def test_too_many_marks() -> None:
     ]
     data = {"name": "q", "run": {"duration": "1ms"}, "topology": {"kind": "star", "hosts": 2}}
     with pytest.raises(
-        ScenarioError, match="found 81 different pairs of priority and dscp, expected at most 64"
+        InputError, match="found 81 different pairs of priority and dscp, expected at most 64"
     ):
         load({**data, "traffic": items})
     assert len(make_plan(load({**data, "traffic": items[:63]}))["code_points"]) == 64
@@ -265,7 +266,7 @@ def test_a_receive_buffers_pauses_name_all_of_its_priorities() -> None:
 
 
 def test_a_shared_buffer_is_refused_where_qos_sets_the_pools() -> None:
-    with pytest.raises(ScenarioError) as refused:
+    with pytest.raises(InputError) as refused:
         load("cc-incast", sets=["qos=lossless-with-qos", "switch.shared=6MiB"])
     expected = "expected auto where qos sets switch.pools; or switch.pools of its own"
     assert str(refused.value) == f'--set switch.shared: found "6MiB", {expected}'

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import tailback
+from tailback.errors import InputError
 from tailback.explain import as_text, page_of
 from tailback.findings import findings
 from tailback.results import Result
-from tailback.scenario import ScenarioError, load
+from tailback.scenario import load
 
 FABRIC: dict[str, Any] = {
     "name": "chosen",
@@ -71,7 +72,7 @@ def test_a_port_of_a_switch_may_be_named(queues: list[str], ports: set[str]) -> 
     ],
 )
 def test_a_pattern_that_is_no_switch_is_refused_in_a_line(name: str, expected: str) -> None:
-    with pytest.raises(ScenarioError) as raised:
+    with pytest.raises(InputError) as raised:
         load(
             name,
             sets=["record.queues=[rail*, foo*]" if name == "rail-all-to-all" else "record.queues=[foo*]"],

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from synthetic import made_up
 from tailback import cli, library, signals
+from tailback.errors import InputError
 from tailback.executors import Threads
 from tailback.measures import MEASURES
 from tailback.reproduce import Reproduction, planned_runs, reproduce
@@ -28,7 +29,6 @@ from tailback.reproduce.outcome import Measured, Row, Spread
 from tailback.reproduce.runs import engine
 from tailback.results import Result
 from tailback.running import RunFailed
-from tailback.scenario import ScenarioError
 
 NAME = "roce-rocks"
 IDS = ["C1", "C2", "C3", "C4", "C4b", *(f"C{number}" for number in range(5, 12)), "C12a", "C12b", "C13"]
@@ -61,7 +61,7 @@ def printed(done: Reproduction) -> str:
 
 
 def test_an_unknown_name_is_one_line() -> None:
-    with pytest.raises(ScenarioError, match="expected roce-rocks") as refused:
+    with pytest.raises(InputError, match="expected roce-rocks") as refused:
         reproduce("roce-rock")
     assert "\n" not in str(refused.value)
 
@@ -69,7 +69,7 @@ def test_an_unknown_name_is_one_line() -> None:
 def test_a_folder_in_use_is_refused_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("x")
     runner = Runner()
-    with pytest.raises(ScenarioError, match="not empty"):
+    with pytest.raises(InputError, match="not empty"):
         reproduce(NAME, tmp_path, runner=runner)
     assert runner.asked == []
 
@@ -267,7 +267,7 @@ def test_only_some_claims_run_what_these_need(tmp_path: Path) -> None:
 
 def test_a_claim_that_there_is_none_of_is_one_line() -> None:
     runner = Runner()
-    with pytest.raises(ScenarioError, match="--only: found C99, expected claims out of C1, C2") as refused:
+    with pytest.raises(InputError, match="--only: found C99, expected claims out of C1, C2") as refused:
         reproduce(NAME, only=["C1", "C99"], runner=runner)
     assert "\n" not in str(refused.value)
     assert runner.asked == []

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 import tailback
+from tailback.errors import InputError
 from tailback.explain.faults import sentences
 from tailback.explain.observed import Observed
 from tailback.findings import findings
 from tailback.report.links import sides
 from tailback.results import Result
-from tailback.scenario import ScenarioError, load, loads, show
+from tailback.scenario import load, loads, show
 
 FAULTS = Path(__file__).parent / "data/faults"
 
@@ -93,9 +94,9 @@ def test_a_run_until_done_cuts_nothing_off() -> None:
     assert result.summary["ended"] == "done"
     bounded = tailback.run(loads(text, sets=["run.duration=4ms"]))
     assert bounded.summary["fct"]["cut_off"] == 5
-    with pytest.raises(ScenarioError, match=r"traffic.0.stop: found none, expected one with run.until: done"):
+    with pytest.raises(InputError, match=r"traffic.0.stop: found none, expected one with run.until: done"):
         loads(text.replace(", stop: 3900us", ""))
-    with pytest.raises(ScenarioError, match=r"run.duration: found nothing"):
+    with pytest.raises(InputError, match=r"run.duration: found nothing"):
         loads(text.replace("until: done", ""))
 
 
@@ -111,7 +112,7 @@ traffic:
   - {{kind: write, from: h0, to: h1}}
   - {{kind: tcp, from: {ends}}}
 """
-    with pytest.raises(ScenarioError, match=rf"traffic.1.{key}: found TCP at h0, which has a host.path"):
+    with pytest.raises(InputError, match=rf"traffic.1.{key}: found TCP at h0, which has a host.path"):
         loads(text)
     loads(text.replace(f"from: {ends}", "from: h1, to: h2"))  # whose data crosses no host path
 
@@ -126,7 +127,7 @@ traffic: [{kind: write, from: h0, to: h1, message: 50MB}]
     scenario = loads(text)
     assert 1 <= scenario.traffic[0].depth < 128  # type: ignore[union-attr]
     assert "less for messages of 50MB" in show(scenario)
-    with pytest.raises(ScenarioError, match="depth: found 128, expected at most"):
+    with pytest.raises(InputError, match="depth: found 128, expected at most"):
         loads(text, sets=["traffic.0.depth=128"])
 
 

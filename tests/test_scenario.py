@@ -9,7 +9,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 from tailback import library
-from tailback.scenario import ScenarioError, builtin_names, json_schema, load, loads
+from tailback.errors import InputError
+from tailback.scenario import builtin_names, json_schema, load, loads
 from tailback.scenario.controllers import NAMES
 
 OTHERS = ", ".join(name for name in NAMES if name != "dctcp")
@@ -24,7 +25,7 @@ traffic:
 
 def problems(text: str | bytes, *sets: str) -> list[str]:
     """The lines that a scenario is refused with."""
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(InputError) as error:
         loads(text, label="x.yaml", sets=sets)
     lines = str(error.value).split("\n")
     assert len(lines) == len(error.value.problems)
@@ -372,7 +373,7 @@ def test_problems_of_sets_and_file_together() -> None:
 
 def test_seed() -> None:
     assert loads(MINIMAL, seed=7).run.seed == 7
-    with pytest.raises(ScenarioError, match=r"^--seed run\.seed: found -1, expected at least 0$"):
+    with pytest.raises(InputError, match=r"^--seed run\.seed: found -1, expected at least 0$"):
         loads(MINIMAL, seed=-1)
 
 
@@ -383,7 +384,7 @@ def test_from_python() -> None:
     assert load(data) == loads(MINIMAL)
     data["run"]["duration"] = 1000
     data["host"] = {"mtu": object(), 3: 4}
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(InputError) as error:
         load(data)
     assert str(error.value).split("\n") == [
         "host: found the field name 3, expected text",
@@ -394,7 +395,7 @@ def test_from_python() -> None:
 def test_a_python_mapping_that_holds_itself() -> None:
     data: dict[str, Any] = {"name": "x"}
     data["run"] = data
-    with pytest.raises(ScenarioError, match="levels"):
+    with pytest.raises(InputError, match="levels"):
         load(data)
 
 
@@ -416,10 +417,10 @@ def test_files(tmp_path: Path) -> None:
         ("x" * 5000, "file name too long"),
         (3, "found 3, expected a name"),
     ]:
-        with pytest.raises(ScenarioError, match=problem) as error:
+        with pytest.raises(InputError, match=problem) as error:
             load(source)  # type: ignore[arg-type]
         assert "\n" not in str(error.value)
-    with pytest.raises(ScenarioError, match=r"perhaps roce-incast-lossy$"):
+    with pytest.raises(InputError, match=r"perhaps roce-incast-lossy$"):
         load("roce-incast-losy")
 
 
@@ -458,6 +459,6 @@ def test_the_incasts_are_those_of_the_paper() -> None:
     ],
 )
 def test_one_mistake_hides_no_other(sets: list[str], expected: list[str]) -> None:
-    with pytest.raises(ScenarioError) as refused:
+    with pytest.raises(InputError) as refused:
         load("roce-incast-lossless", sets=sets)
     assert [".".join(map(str, problem.path)) for problem in refused.value.problems] == expected

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tailback import cli
-from tailback.scenario import ScenarioError
+from tailback.errors import InputError
 from tailback.seeds import parse, run_seeds
 
 TEXT = """\
@@ -44,7 +44,7 @@ def test_lists_of_seeds(given: str, seeds: list[int]) -> None:
 
 @pytest.mark.parametrize("given", ["", "4..1", "1..x", "-1", "1,1", "1..3,2", "1..5000", "1.5"])
 def test_what_is_no_list_of_seeds(given: str) -> None:
-    with pytest.raises(ScenarioError, match=r"^--seeds: found .*, expected (seeds|every seed|at most)"):
+    with pytest.raises(InputError, match=r"^--seeds: found .*, expected (seeds|every seed|at most)"):
         parse(given)
 
 
@@ -137,5 +137,5 @@ def test_the_work_is_done_by_the_children(tmp_path: Path) -> None:
 
 
 def test_too_many_seeds_are_called_too_many() -> None:
-    with pytest.raises(ScenarioError, match=r"expected at most \d+ seeds$"):
+    with pytest.raises(InputError, match=r"expected at most \d+ seeds$"):
         parse("1..1000000")

@@ -12,8 +12,7 @@ import pytest
 import tailback
 from simai_files import CONFIG, FIRST, LAYERS, topology, workload, write
 from tailback.cli import main
-from tailback.hpcc.tokens import InputError
-from tailback.scenario import ScenarioError
+from tailback.errors import InputError
 from tailback.simai.inputs import SimaiOptions, load_inputs
 from tailback.simai.outputs import END_TO_END, Ended
 from tailback.simai.run import run_simai
@@ -315,6 +314,6 @@ def test_a_workload_for_more_gpus_is_told_as_that(tmp_path: Path, of_more: dict[
 
 def test_a_key_of_a_fork_refuses_unless_ignored(tmp_path: Path) -> None:
     options = write(tmp_path, conf=f"{CONFIG}LB_MODE 9\n")
-    with pytest.raises(ScenarioError, match="LB_MODE: found 9, a key of ConWeave's fork"):
+    with pytest.raises(InputError, match="LB_MODE: found 9, a key of ConWeave's fork"):
         load_inputs(options)
     assert "LB_MODE" in load_inputs(options, ignore=["LB_MODE"]).network.config.not_honoured()

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import tailback
 from tailback.capture import Capture
+from tailback.errors import InputError
 from tailback.explain import page_of
 from tailback.findings import findings
 from tailback.recorded.run import Recorded
 from tailback.report.plots import throughput
 from tailback.run_folder import read_run
-from tailback.scenario import ScenarioError
 from tailback.summary import summarise
 
 PACED: dict[str, Any] = {
@@ -118,7 +118,7 @@ def test_where_nothing_repeats_it_says_so() -> None:
     ],
 )
 def test_what_does_not_go_with_it_is_refused_in_a_line(change: dict[str, Any], what: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         tailback.run(PACED | change)
     assert str(caught.value).endswith(f"run.skip: found steady, expected never: it has {what}")
 
@@ -131,5 +131,5 @@ def test_several_cores_and_captures_are_not_for_it(tmp_path: Path) -> None:
     packed = packed_plan(make_plan(load(PACED)))
     simulation = Simulation(packed.plan, [], packed.messages)
     assert simulation.use_threads(2) == (1, "it has run.skip")
-    with pytest.raises(ScenarioError, match=r"run\.skip"):
+    with pytest.raises(InputError, match=r"run\.skip"):
         tailback.run(PACED, out=tmp_path / "out", capture=Capture(("h0",)))

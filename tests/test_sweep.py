@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import tailback
+from tailback.errors import InputError
 from tailback.executors import Processes, Threads, WorkerLost
-from tailback.scenario import ScenarioError
 from tailback.sweeps import Progress, SweepResult, sweep
 from tailback.sweeps.effects import effects
 from tailback.sweeps.journal import NAME, Journal
@@ -228,7 +228,7 @@ def test_an_impossible_point_is_named_and_the_others_run(tmp_path: Path) -> None
 def test_bad_input_is_a_line_and_nothing_is_written(
     fields: dict[str, Any], line: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ScenarioError) as refused:
+    with pytest.raises(InputError) as refused:
         sweep({**ASKED, **fields}, out=tmp_path / "x")
     assert str(refused.value).startswith(line)
     assert "\n" not in str(refused.value)
@@ -236,14 +236,14 @@ def test_bad_input_is_a_line_and_nothing_is_written(
 
 
 def test_a_folder_that_cannot_be_used(undisturbed: Path, tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="found a folder that is not empty"):
+    with pytest.raises(InputError, match="found a folder that is not empty"):
         sweep(ASKED, out=undisturbed)
-    with pytest.raises(ScenarioError, match=r"found no sweep\.json, expected the folder of a sweep"):
+    with pytest.raises(InputError, match=r"found no sweep\.json, expected the folder of a sweep"):
         sweep(out=tmp_path / "none", resume=True)
-    with pytest.raises(ScenarioError, match="resume: found no folder"):
+    with pytest.raises(InputError, match="resume: found no folder"):
         sweep(ASKED, resume=True)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ScenarioError, match="found a file, expected a new or empty folder"):
+    with pytest.raises(InputError, match="found a file, expected a new or empty folder"):
         sweep(ASKED, out=tmp_path / "file")
 
 
@@ -269,7 +269,7 @@ def test_effects_say_what_is_noise(loads: SweepResult) -> None:
 
 
 def test_where_no_point_is_possible_each_says_why() -> None:
-    with pytest.raises(ScenarioError) as refused:
+    with pytest.raises(InputError) as refused:
         sweep(scenario=TINY, vary={"host.mtu": ["7B", "8B"]})
     first, second = str(refused.value).splitlines()
     assert first.startswith("impossible: host.mtu=7B: --set host.mtu: found")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tailback.scenario import ScenarioError
+from tailback.errors import InputError
 from tailback.sweeps import Design, read_design
 from tailback.sweeps.design import canonical
 from tailback.sweeps.effects import values_of
@@ -141,7 +141,7 @@ def test_values_are_in_the_order_of_their_size() -> None:
     ],
 )
 def test_what_is_wrong_is_a_line(fields: dict[str, Any], line: str) -> None:
-    with pytest.raises(ScenarioError) as refused:
+    with pytest.raises(InputError) as refused:
         read_design({**BASE, **fields})
     assert "\n" not in str(refused.value)
     assert line in str(refused.value)
@@ -150,12 +150,12 @@ def test_what_is_wrong_is_a_line(fields: dict[str, Any], line: str) -> None:
 def test_a_file_is_named_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text("scenario: first-flow\nvary:\n  a.b: []\n")
-    with pytest.raises(ScenarioError, match=rf"^{file}:3: vary\.a\.b: found an empty list"):
+    with pytest.raises(InputError, match=rf"^{file}:3: vary\.a\.b: found an empty list"):
         read_design(file)
-    with pytest.raises(ScenarioError, match="found no such file, expected a sweep"):
+    with pytest.raises(InputError, match="found no such file, expected a sweep"):
         read_design(tmp_path / "t.yaml")
     file.write_text("- 1\n")
-    with pytest.raises(ScenarioError, match="expected a mapping with scenario"):
+    with pytest.raises(InputError, match="expected a mapping with scenario"):
         read_design(file)
 
 

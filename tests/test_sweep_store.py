@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from tailback import cli
+from tailback.errors import InputError
 from tailback.executors import Threads
-from tailback.scenario import ScenarioError
 from tailback.sweeps import sweep
 from test_sweep import ASKED, TABLES
 
@@ -50,7 +50,7 @@ def test_storage_of_objects_does_without_a_folder_here() -> None:
     ],
 )
 def test_storage_that_cannot_be_used_is_a_line_and_nothing_runs(url: str, words: str, tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match=f"^--store {url}: {words}") as refused:
+    with pytest.raises(InputError, match=f"^--store {url}: {words}") as refused:
         sweep({**KEPT, "store": url}, out=tmp_path / "x", executor=Threads(1))
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "x").exists()
@@ -100,7 +100,7 @@ def test_a_store_belongs_to_one_design(tmp_path: Path, capsys: pytest.CaptureFix
         {"measures": ["dropped_packets"]},
     ]
     for other in others:
-        with pytest.raises(ScenarioError) as refused:
+        with pytest.raises(InputError) as refused:
             sweep({**design, **other}, out=tmp_path / "y", executor=Threads(1))
         own = json.loads((store / "design.json").read_bytes())["design"]
         assert f"found the results of another sweep, tiny-sweep (design {own})" in str(refused.value)
@@ -108,7 +108,7 @@ def test_a_store_belongs_to_one_design(tmp_path: Path, capsys: pytest.CaptureFix
         assert not (tmp_path / "y").exists()
     # The same name of a file, but another content.
     scenario.write_text(json.dumps({**ASKED["scenario"], "run": {"duration": "30us"}}))
-    with pytest.raises(ScenarioError, match="another sweep"):
+    with pytest.raises(InputError, match="another sweep"):
         sweep(design, out=tmp_path / "y", executor=Threads(1))
     assert _everything(store) == before
     scenario.write_text(json.dumps(ASKED["scenario"]))
@@ -135,7 +135,7 @@ def test_a_store_of_nobody_known_is_refused(name: str, text: str, words: str, tm
     file = tmp_path / "store" / name
     file.parent.mkdir(parents=True)
     file.write_text(text)
-    with pytest.raises(ScenarioError) as refused:
+    with pytest.raises(InputError) as refused:
         sweep({**KEPT, "store": (tmp_path / "store").as_uri()}, out=tmp_path / "x", executor=Threads(1))
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)

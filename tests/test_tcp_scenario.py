@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tailback.errors import InputError
 from tailback.plan import make_plan
-from tailback.scenario import ScenarioError, load, loads, show
+from tailback.scenario import load, loads, show
 from tailback.scenario.show import resolved_yaml
 
 TEXT = """\
@@ -25,7 +26,7 @@ def scenario(host: str = "", traffic: str = "connections: 4") -> Any:
 
 def problem(host: str = "", traffic: str = "connections: 4") -> str:
     """The one line that it is refused with."""
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(InputError) as error:
         scenario(host, traffic)
     return str(error.value)
 
@@ -167,9 +168,9 @@ def test_one_line_for_traffic_that_cannot_be(traffic: str, words: str) -> None:
 def test_hosts_of_connections_are_checked() -> None:
     text = "name: x\nrun: {duration: 1ms}\ntopology: {kind: star, hosts: 2}\ntraffic: [{kind: tcp, %s}]\n"
     for hosts, words in (("from: h0, to: h7", "h0..h1"), ("from: h1, to: h1", "another host")):
-        with pytest.raises(ScenarioError, match=words):
+        with pytest.raises(InputError, match=words):
             loads(text % hosts)
-    with pytest.raises(ScenarioError, match="1310720 queue pairs and connections, expected at most 1000000"):
+    with pytest.raises(InputError, match="1310720 queue pairs and connections, expected at most 1000000"):
         load(
             {
                 "name": "x",

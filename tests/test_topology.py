@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tailback.errors import InputError
 from tailback.plan import make_plan
-from tailback.scenario import ScenarioError, load
+from tailback.scenario import load
 from tailback.scenario.headroom import headrooms, reserved
 from tailback.scenario.network import Network
 
@@ -29,7 +30,7 @@ def network(**topology: Any) -> Network:
 
 
 def problem(topology: dict[str, Any], **more: Any) -> str:
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(InputError) as error:
         scenario(topology, **more)
     (found,) = error.value.problems
     return str(found)
@@ -165,7 +166,7 @@ def test_a_problem_of_a_graph_has_its_line(tmp_path: Path) -> None:
         "name: x\nrun: {duration: 1ms}\ntopology:\n  kind: graph\n  switches: [a]\n  links:\n    - h0 a\n"
         "    - h0 a\ntraffic:\n  - {kind: permutation, message: 1KB}\n"
     )
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(InputError) as error:
         load(file)
     assert str(error.value).startswith(f"{file}:8: topology.links.1: found a second link between h0 and a")
 
@@ -223,7 +224,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_impossible_forms(topology: dict[str, Any], text: str) -> None:
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(InputError) as error:
         scenario(topology)
     assert text in str(error.value)
 

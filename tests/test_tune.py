@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import tailback
 from tailback import cli
+from tailback.errors import InputError
 from tailback.executors import Threads
-from tailback.scenario import ScenarioError
 from tailback.sweeps.shown import Shown
 from tailback.tuning import TuneResult, read_tune, tune
 from tailback.tuning.commands import commands
@@ -148,7 +148,7 @@ def test_a_limit_is_exceeded_by_what_is_beyond_it() -> None:
     ],
 )  # fmt: skip
 def test_bad_input_is_a_line(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(InputError) as caught:
         tune({**TUNE, **change, "trials": change.get("trials", 1)}, executor=Threads(1))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -157,7 +157,7 @@ def test_bad_input_is_a_line(change: dict[str, Any], words: str) -> None:
 def test_a_file_is_named_with_its_line(tmp_path: Path) -> None:
     lines = ["workloads: [{scenario: first-flow}]", "tune: {host.mtu: [1KiB, 4KiB]}", "objectives:"]
     (tmp_path / "t.yaml").write_text("\n".join([*lines, "  - {measure: Nothing, goal: less}"]))
-    with pytest.raises(ScenarioError, match=r"t\.yaml:4: objectives\.0: found Nothing"):
+    with pytest.raises(InputError, match=r"t\.yaml:4: objectives\.0: found Nothing"):
         read_tune(tmp_path / "t.yaml")
 
 

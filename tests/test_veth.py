@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tailback import ScenarioError, load, run
+from tailback import InputError, load, run
 from tailback.explain import page_of
 from tailback.findings import findings
 from tailback.measures import MEASURES
@@ -32,7 +32,7 @@ def base(**veth: Any) -> dict[str, Any]:
 
 
 def problems(data: dict[str, Any]) -> list[str]:
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(InputError) as error:
         load(data)
     return [str(problem) for problem in error.value.problems]
 
@@ -218,7 +218,7 @@ def test_what_cannot_be_is_one_line(data: dict[str, Any], expected: str) -> None
     ],
 )
 def test_settings_of_what_is_not_there_are_refused_and_nothing_else_is_said(setting: str) -> None:
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(InputError) as error:
         load("veth-bql", sets=[setting])
     (problem,) = error.value.problems
     assert problem.path[0] == re.split("[.=]", setting)[0]

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tailback.errors import InputError
 from tailback.plan import make_plan, plan_json
-from tailback.scenario import ScenarioError, load
+from tailback.scenario import load
 from tailback.workload import draws, messages_of
 from tailback.workload.churn import Connection, connections
 from tailback.workload.sizes import built_in, load_sizes, parse
@@ -40,7 +41,7 @@ def drawn(*traffic: dict[str, Any], item: int = 0, **more: Any) -> Any:
 
 
 def problem(*traffic: dict[str, Any], **more: Any) -> str:
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(InputError) as error:
         scenario(*traffic, **more)
     return str(error.value)
 

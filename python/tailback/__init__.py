@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from tailback.astra.run import run_astra
     from tailback.comparison import compare
     from tailback.controller import Controller, Link
+    from tailback.errors import InputError
     from tailback.fitting import fit
     from tailback.hpcc.run import run_hpcc
     from tailback.results import Result
     from tailback.running import Interrupted, run
-    from tailback.scenario import Scenario, ScenarioError
+    from tailback.scenario import Scenario
     from tailback.scenario.load import load
     from tailback.simai.inputs import SimaiOptions
     from tailback.simai.run import run_simai
@@ -40,7 +41,7 @@ _PLACES = {
     "Link": "controller",
     "Result": "results",
     "Scenario": "scenario",
-    "ScenarioError": "scenario",
+    "InputError": "errors",
     "__version__": "version",
     "compare": "comparison",
     "fit": "fitting",
@@ -57,11 +58,11 @@ _PLACES = {
 __all__ = [
     "AstraOptions",
     "Controller",
+    "InputError",
     "Interrupted",
     "Link",
     "Result",
     "Scenario",
-    "ScenarioError",
     "SimaiOptions",
     "__version__",
     "compare",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tailback.scenario import Problem, Scenario, ScenarioError
+from tailback.errors import InputError
+from tailback.scenario import Scenario
 from tailback.scenario.headroom import largest_packet
 from tailback.units import I64_MAX, UnitError, duration, size
 
@@ -30,11 +31,13 @@ class Capture(NamedTuple):
         """From texts such as `sw0:h4,h0`, `1ms..2ms` and `128B`.
 
         Raises:
-            ScenarioError: one of them is something else; it names the option.
+            InputError: one of them is something else; it names the option.
         """
         names = tuple(name for text in links for name in text.split(","))
         if not all(names):
-            raise _problem("--capture", f"found {','.join(links)!r}, expected links with commas between them")
+            raise InputError.at(
+                "--capture", f"found {','.join(links)!r}, expected links with commas between them"
+            )
         start, stop = 0, I64_MAX
         if time is not None:
             expected = "two times such as 1ms..2ms, the first before the second"
@@ -42,17 +45,17 @@ class Capture(NamedTuple):
                 first, dots, last = time.partition("..")
                 start, stop = duration(first), duration(last)
             except UnitError:
-                raise _problem("--capture-time", f"found {time!r}, expected {expected}") from None
+                raise InputError.at("--capture-time", f"found {time!r}, expected {expected}") from None
             if not dots or start >= stop:
-                raise _problem("--capture-time", f"found {time!r}, expected {expected}")
+                raise InputError.at("--capture-time", f"found {time!r}, expected {expected}")
         kept = WHOLE_FRAME
         if keep is not None:
             try:
                 kept = size(keep)
             except UnitError as error:
-                raise _problem("--capture-bytes", str(error)) from None
+                raise InputError.at("--capture-bytes", str(error)) from None
             if not _LEAST_KEPT <= kept <= WHOLE_FRAME:
-                raise _problem("--capture-bytes", f"found {keep!r}, expected {_LEAST_KEPT}B to 256KiB")
+                raise InputError.at("--capture-bytes", f"found {keep!r}, expected {_LEAST_KEPT}B to 256KiB")
         return Capture(names, start, stop, kept)
 
     def most_bytes(self, scenario: Scenario) -> int:
@@ -66,7 +69,3 @@ class Capture(NamedTuple):
         )
         kept = min(1.0, self.snap_bytes / largest_packet(scenario))
         return round(2 * rate / 8 * span_ps / 1e12 * kept)
-
-
-def _problem(option: str, text: str) -> ScenarioError:
-    return ScenarioError([Problem(option, (), text)])

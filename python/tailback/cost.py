@@ -36,7 +36,7 @@ def estimate(scenario: Scenario, seconds: float = 1.0) -> Cost:
     """Carries out the first `seconds` of CPU time of a run, keeps nothing, and says what the whole takes.
 
     Raises:
-        ScenarioError: the scenario cannot run.
+        InputError: the scenario cannot run.
     """
     begun = time.process_time()
     simulation = begin(packed_plan(make_plan(scenario)), list(scenario.own_controllers.values()))

@@ -16,18 +16,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tailback.errors import InputError
 from tailback.files import Copied, inside, read_file
 from tailback.files.json import in_lines, read_json
 from tailback.files.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file, write_parts
 from tailback.files.outputs import Outputs
 from tailback.files.parquet import parquet_groups, parquet_rows, read_parquet, write_parquet
 from tailback.limits import RESULT_BYTES, RESULT_FLOWS, RESULT_VALUES
-from tailback.recorded import compute as pc
 from tailback.recorded.flows import read_flows
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup, Setup
-from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.show import INPUTS
 from tailback.summary import summarise
 from tailback.version import __version__
@@ -85,7 +85,7 @@ def write_report(folder: Path) -> Path:
     """Write the report of a run into its folder, in place of an older one, and give its path.
 
     Raises:
-        ScenarioError: it is not the folder of a run, or its files cannot be read.
+        InputError: it is not the folder of a run, or its files cannot be read.
         OSError: it cannot be written.
     """
     from tailback.report import render  # templates take a while to load, and not every run has a report
@@ -100,7 +100,7 @@ def write_trace(folder: Path) -> Path:
     """Write the trace of a run into its folder, in place of an older one, and give its path: see `trace`.
 
     Raises:
-        ScenarioError: it is not the folder of a run with jobs, or its files cannot be read.
+        InputError: it is not the folder of a run with jobs, or its files cannot be read.
         OSError: it cannot be written.
     """
     from tailback.trace import trace
@@ -108,7 +108,7 @@ def write_trace(folder: Path) -> Path:
     result = read_run(folder)
     if not result.meta.get("jobs"):
         expected = "a run with ranks: kind all-reduce (or another collective of a size) or job"
-        raise _problem(folder, f"found no job, expected {expected}")
+        raise InputError.at(str(folder), f"found no job, expected {expected}")
     with reading(folder):
         events = trace(result).encode()
     return _replaced(folder / TRACE, events)
@@ -262,7 +262,7 @@ def _finite(table: pa.Table) -> pa.Table:
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_floating(column.type):
             finite = pc.fill_null(pc.is_finite(column), True)
-            if pc.all_(finite).as_py() is False:  # it is None of no row
+            if pc.all(finite).as_py() is False:  # it is None of no row
                 row = finite.to_pylist().index(False)
                 raise ValueError(f"row {row}, {name}: found {column[row]}, expected a finite number")
     return table
@@ -320,7 +320,7 @@ def read_run(folder: Path) -> Recorded:
     """The result in a folder, with all of its parts looked at: what is wrong does not wait until it is used.
 
     Raises:
-        ScenarioError: it is not the folder of a run, or its files cannot be read.
+        InputError: it is not the folder of a run, or its files cannot be read.
     """
     part = "files"
     try:
@@ -333,11 +333,13 @@ def read_run(folder: Path) -> Recorded:
         path, _, why = str(error).partition(": missing; ")
         missing = path.rpartition("/")[2]
         if HALF in why:
-            raise _problem(folder, f"found {HALF} (no {missing}), expected the folder of a run") from None
+            raise InputError.at(
+                str(folder), f"found {HALF} (no {missing}), expected the folder of a run"
+            ) from None
         inside = [*sorted(folder.glob("*/*/summary.json")), *sorted(folder.glob("*/summary.json"))]
         runs = [path.parent for path in inside if not path.parent.name.startswith(".")]
         other = f", perhaps {runs[0]}" if runs else ""
-        raise _problem(folder, f"found no {missing}, expected the folder of a run{other}") from None
+        raise InputError.at(str(folder), f"found no {missing}, expected the folder of a run{other}") from None
     except _UNREADABLE as error:
         raise _cannot_be_read(folder, part, error) from None
     return result
@@ -348,12 +350,12 @@ def reading(folder: Path | str) -> Iterator[None]:
     """Around what makes something of a result that was read: what only that needs may still be damaged.
 
     Raises:
-        ScenarioError: as `read_run`.
+        InputError: as `read_run`.
     """
     try:
         with np.errstate(invalid="raise"):
             yield
-    except ScenarioError:
+    except InputError:
         raise
     except _UNREADABLE as error:
         raise _cannot_be_read(folder, "a part", error) from None
@@ -369,13 +371,11 @@ _PARTS: dict[str, Callable[[Recorded], object]] = {
 """What readers of a result make of it, in words; all figures together need every part of it."""
 
 
-def _cannot_be_read(folder: Path | str, part: str, error: BaseException) -> ScenarioError:
+def _cannot_be_read(folder: Path | str, part: str, error: BaseException) -> InputError:
     # The text of a KeyError is the key alone.
     other = f"no {error}; another version may have written it"
     why = other if type(error) is KeyError else " ".join(str(error).split()) or type(error).__name__
     why = why if len(why) <= _LONGEST_WHY else f"{why[:_LONGEST_WHY]}..."
-    return _problem(folder, f"found {part} that cannot be read ({why}), expected the folder of a run")
-
-
-def _problem(folder: Path | str, text: str) -> ScenarioError:
-    return ScenarioError([Problem(str(folder), (), text)])
+    return InputError.at(
+        str(folder), f"found {part} that cannot be read ({why}), expected the folder of a run"
+    )

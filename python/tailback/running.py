@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 from tailback import signals, start_up
 from tailback.capture import FILE, Capture
 from tailback.controller import Checked, Factory, failure
+from tailback.errors import InputError
 from tailback.files.out_folder import Occupied, OutFolder, claim, replacing
 from tailback.plan import Packed, make_plan, packed_plan
-from tailback.scenario import Problem, Scenario, ScenarioError, Source, load
+from tailback.scenario import Scenario, Source, load
 
 if TYPE_CHECKING:
     from tailback._engine import Progress, Simulation
@@ -80,7 +81,7 @@ def run(
             same. A run that cannot be cut in parts stays on one.
 
     Raises:
-        ScenarioError: the scenario, or `out`, cannot be used, or a controller in Python failed; nothing was
+        InputError: the scenario, or `out`, cannot be used, or a controller in Python failed; nothing was
             written.
         Interrupted: Ctrl-C, or a KeyboardInterrupt that `progress` raised, during the run. It is itself a
             KeyboardInterrupt; its `result` has the part that ran, and is in `out`, too.
@@ -101,7 +102,7 @@ def run_checked(
     """As `run`, of a scenario as `load` gave it: it is not checked again. `out` may be claimed already.
 
     Raises:
-        ScenarioError, Interrupted, OSError: as `run`.
+        InputError, Interrupted, OSError: as `run`.
     """
     # Arrow takes a while to load, and reading a scenario does not need it.
     from tailback.results import Result
@@ -121,14 +122,14 @@ def run_checked(
 
 @contextmanager
 def own_controllers(scenario: Scenario) -> Iterator[None]:
-    """Where controllers in Python are called: one that fails is a ScenarioError."""
+    """Where controllers in Python are called: one that fails is a InputError."""
     from tailback._engine import ControllerError
 
     try:
         yield
     except ControllerError as error:
         place, text = failure(error, scenario.own_controllers[error.args[0]].kind)
-        raise ScenarioError([Problem(place, (), text)]) from error.__cause__
+        raise InputError.at(place, text) from error.__cause__
 
 
 class Engine(Protocol[Recorded]):
@@ -183,7 +184,7 @@ def carry_out(
 
     Raises:
         Interrupted: Ctrl-C; it has the result of what ran.
-        ScenarioError: `out` or `capture` cannot be used, or the run found what it cannot go on with; nothing
+        InputError: `out` or `capture` cannot be used, or the run found what it cannot go on with; nothing
             was written.
         OSError: the result could not be written.
     """
@@ -213,10 +214,10 @@ def carry_out(
                 progress(state)
         except KeyboardInterrupt:
             interrupted = True
-        except ScenarioError:
+        except InputError:
             raise
         except ValueError as error:  # what only a run can find, such as a job's message of too many packets
-            raise ScenarioError([Problem("", (), str(error))]) from None
+            raise InputError.at("", str(error)) from None
         interrupted = interrupted or (bool(seen) and not state.done)
         if capture is not None:
             _capturing(simulation).end_capture()
@@ -231,14 +232,14 @@ def carry_out(
 
 def _begin_capture(simulation: object, capture: Capture, folder: OutFolder | None) -> None:
     if folder is None:
-        raise ScenarioError([Problem("capture", (), "found no out, expected a folder that gets the file")])
+        raise InputError.at("capture", "found no out, expected a folder that gets the file")
     path = folder.held() / FILE
     try:
         _capturing(simulation).capture(
             str(path), capture.links, capture.start_ps, capture.stop_ps, capture.snap_bytes
         )
     except ValueError as error:
-        raise ScenarioError([Problem("--capture", (), str(error))]) from None
+        raise InputError.at("--capture", str(error)) from None
 
 
 def _use(simulation: object, threads: Threads) -> int:
@@ -259,14 +260,14 @@ def begin(packed: Packed, controllers: Sequence[Checked] = ()) -> Simulation:
     """The engine with a plan, before its first event.
 
     Raises:
-        ScenarioError: the engine refuses the plan.
+        InputError: the engine refuses the plan.
     """
     from tailback._engine import Simulation
 
     try:
         return Simulation(packed.plan, controllers, packed.messages, packed.graphs)
     except ValueError as error:
-        raise ScenarioError([Problem("", (), str(error))]) from None
+        raise InputError.at("", str(error)) from None
 
 
 def claimed(
@@ -276,14 +277,14 @@ def claimed(
     one that may have anything in it.
 
     Raises:
-        ScenarioError: it is not a folder, not empty, another run writes there, or it cannot be written.
+        InputError: it is not a folder, not empty, another run writes there, or it cannot be written.
         Occupied: with `new`, it is there already.
     """
     if isinstance(out, OutFolder):
         return nullcontext(out)
     if re.match(r"[a-z][a-z0-9+]+:/", os.fspath(out)):  # a path has one of two slashes
         text = "found a URL, expected a folder; of a sweep, --store takes a URL"
-        raise ScenarioError([Problem(f"--out {os.fspath(out)}", (), text)])
+        raise InputError.at(f"--out {os.fspath(out)}", text)
     path = Path(out)
     try:
         return claim(path, "absent" if new else "any" if resume else "empty")
@@ -298,7 +299,7 @@ def replaced(out: Path) -> Iterator[None]:
     """Around `claimed`: an older result in `out` is replaced by the new one.
 
     Raises:
-        ScenarioError: what is there is no result of a command, or cannot be moved.
+        InputError: what is there is no result of a command, or cannot be moved.
     """
     with ExitStack() as aside:
         try:
@@ -308,7 +309,7 @@ def replaced(out: Path) -> Iterator[None]:
         yield
 
 
-def _not_to_be_had(path: Path, error: OSError | ValueError, expected: str) -> ScenarioError:
+def _not_to_be_had(path: Path, error: OSError | ValueError, expected: str) -> InputError:
     if isinstance(error, Occupied):
         found = str(error)
     elif isinstance(error, FileExistsError):
@@ -317,4 +318,4 @@ def _not_to_be_had(path: Path, error: OSError | ValueError, expected: str) -> Sc
         found = (error.strerror or str(error)).lower()
     else:
         found = "a name that no folder can have"
-    return ScenarioError([Problem(f"--out {path}", (), f"found {found}, expected {expected}")])
+    return InputError.at(f"--out {path}", f"found {found}, expected {expected}")

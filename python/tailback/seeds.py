@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import signals, text
+from tailback.errors import InputError
 from tailback.executors import Processes, WorkerLost, tell
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
 from tailback.running import RunFailed, claimed, run_checked
-from tailback.scenario import Problem, ScenarioError, load
+from tailback.scenario import load
 from tailback.summary.figures import in_words, main_figures, value_at
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def parse(given: str) -> list[int]:
     """The seeds of `1..4` (or `1-4`) or `1,5,9`, or of both together.
 
     Raises:
-        ScenarioError: not seeds, one twice, or too many.
+        InputError: not seeds, one twice, or too many.
     """
     seeds: list[int] = []
     for part in given.split(","):
@@ -103,8 +104,8 @@ def parse(given: str) -> list[int]:
     return seeds
 
 
-def _refused(given: str, expected: str) -> ScenarioError:
-    return ScenarioError([Problem("--seeds", (), f'found "{given[:60]}", expected {expected}')])
+def _refused(given: str, expected: str) -> InputError:
+    return InputError.at("--seeds", f'found "{given[:60]}", expected {expected}')
 
 
 def run_seeds(
@@ -125,7 +126,7 @@ def run_seeds(
     `report` the runs have no report.html.
 
     Raises:
-        ScenarioError: the scenario, or `out`, cannot be used; nothing was run and nothing written.
+        InputError: the scenario, or `out`, cannot be used; nothing was run and nothing written.
         OSError: `out` could not be written; runs that are complete are there, and seeds.json is not.
         MemoryError: a run had not enough of it; as OSError.
         RunFailed: a run ended without a result; as OSError.

@@ -27,7 +27,6 @@ const CE: u8 = 0b11;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // named as what they are
 pub enum Kind {
     Request,
     Ack,
@@ -44,7 +43,6 @@ pub enum Fate {
     Counted(Kind),
     /// It was captured before. `newly_marked`: it is marked, and the first was not.
     Copy {
-        #[allow(missing_docs)]
         newly_marked: bool,
     },
     /// Its queue pair is beyond the most that are followed.

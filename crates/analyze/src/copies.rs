@@ -62,7 +62,6 @@ pub enum Equal {
     Perhaps,
     /// It is a copy. `newly_marked`: it is marked, and the first was not.
     Copy {
-        #[allow(missing_docs)]
         newly_marked: bool,
     },
 }

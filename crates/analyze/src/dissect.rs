@@ -53,7 +53,6 @@ pub enum Frame {
 
 /// Why a frame was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)] // named as what they are
 pub enum Why {
     /// Fewer bytes were kept than its headers have.
     CutShort,

@@ -15,7 +15,6 @@ use crate::spread::{Range, SpreadOf};
 
 /// A capture. Times are picoseconds since its first frame.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct Report {
     /// Of the file.
     pub bytes: u64,
@@ -91,7 +90,6 @@ pub struct Clock {
 
 /// An interface, and what it carried.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct Interfaces {
     pub name: String,
     /// The point of capture that it is of, and its name.
@@ -167,7 +165,6 @@ impl Interfaces {
 
 /// What queue pairs did.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct Found {
     pub connections: Vec<Connection>,
     pub recoveries: u64,
@@ -190,13 +187,11 @@ pub struct Listed {
     /// [`Connection::way`].
     pub way: u32,
     #[serde(flatten)]
-    #[allow(missing_docs)]
     pub recovery: Recovery,
 }
 
 /// The requests from one address to a queue pair of another, at a point of capture, and their answers there.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct Connection {
     pub way: u32,
     pub place: u32,

@@ -15,7 +15,6 @@ pub struct Spread {
 
 /// What is told of it; times in picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct SpreadOf {
     pub count: u64,
     pub least_ps: u64,
@@ -62,7 +61,6 @@ impl Spread {
 
 /// Least, mean and most alone: where there is one for each connection.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct Range {
     pub count: u64,
     pub least_ps: u64,

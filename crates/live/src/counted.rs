@@ -8,7 +8,6 @@ use crate::plan::CLASSES;
 
 /// What a host counted beside its NIC.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct HostCounters {
     pub tx_frames: u64,
     /// On the wire, preamble and gap included.
@@ -44,7 +43,6 @@ pub struct HostCounters {
 
 /// The sending side of a flow.
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)]
 pub struct Sends {
     pub posted: u64,
     pub completed: u64,

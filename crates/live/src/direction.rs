@@ -30,7 +30,6 @@ const LONGEST_REORDER: Time = Time::from_ms(10);
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct Counters {
     pub rx_frames: u64,
     pub rx_bytes: u64,

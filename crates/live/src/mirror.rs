@@ -17,7 +17,6 @@ const KEPT_BYTES: usize = 128;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // named as what they are
 pub enum Fate {
     GoesOn,
     Dropped,

@@ -106,7 +106,6 @@ impl LinkPlan {
 /// A switch, with the names and meanings of the simulator's `switch_models`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct SwitchPlan {
     pub name: String,
     pub latency_ps: u64,
@@ -129,7 +128,6 @@ pub struct SwitchPlan {
 /// Where a switch marks.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct SwitchEcnPlan {
     /// At ports of this rate; `None`: at all ports.
     pub rate_bps: Option<u64>,

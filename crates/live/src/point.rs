@@ -27,7 +27,6 @@ const FIRST_BIN: Time = Time::from_ms(1);
 
 /// What happened in one direction during a bin.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct Bin {
     pub tx_bytes: u64,
     pub marked: u64,
@@ -39,7 +38,6 @@ pub struct Bin {
 
 /// What the point has done.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct Told<'a> {
     pub elapsed_ps: u64,
     pub interfaces: &'a [String; 2],

@@ -52,7 +52,6 @@ struct Attached {
 
 /// What a host did.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct ToldHost {
     pub counters: HostCounters,
     pub nic: Counters,
@@ -61,7 +60,6 @@ pub struct ToldHost {
 
 /// What a flow did.
 #[derive(Debug, Default, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct ToldFlow {
     pub posted: u64,
     pub completed: u64,
@@ -77,7 +75,6 @@ pub struct ToldFlow {
 
 /// What a port of a switch did.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct ToldPort {
     pub peer: String,
     pub lost: u64,
@@ -86,7 +83,6 @@ pub struct ToldPort {
 
 /// What a run did.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct Told {
     pub now_ps: u64,
     pub ran_s: f64,

@@ -24,7 +24,6 @@ const MOST_ARRIVING: usize = 1 << 16;
 
 /// Counters of a class of a port, both ways.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-#[allow(missing_docs)] // named as what they are
 pub struct LaneCounters {
     pub tx_packets: u64,
     pub tx_bytes: u64,
@@ -71,7 +70,6 @@ struct Held {
 
 /// The values of a lane in a bin of the series.
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)]
 pub struct LaneBin {
     pub queued_byte_ps: u128,
     pub max_queued: u64,

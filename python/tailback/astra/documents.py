@@ -13,9 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from tailback.hpcc.tokens import InputError
+from tailback.errors import InputError, found, plain
 from tailback.limits import ASTRA_CHUNKS, HPCC_NODES
-from tailback.scenario.errors import found, plain
 
 _ALGORITHMS = {
     "ring": "ring",
@@ -100,11 +99,11 @@ def _json(file: str, data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except json.JSONDecodeError as error:
-        raise InputError(f"{file}:{error.lineno}", f"expected JSON: {error.msg}") from None
+        raise InputError.at(f"{file}:{error.lineno}", f"expected JSON: {error.msg}") from None
     except (ValueError, RecursionError):
-        raise InputError(file, "expected JSON in UTF-8") from None
+        raise InputError.at(file, "expected JSON in UTF-8") from None
     if not isinstance(value, dict):
-        raise InputError(file, f"expected a mapping, found {found(value)}")
+        raise InputError.at(file, f"expected a mapping, found {found(value)}")
     return value
 
 
@@ -117,16 +116,16 @@ def read_system(file: str, data: bytes) -> System:
     value = _json(file, data)
     for key in value:
         if key.endswith("-implementation-custom") or key == "per-node-custom-implementation":
-            raise InputError(file, f"{plain(key)}: {_CUSTOM}")
+            raise InputError.at(file, f"{plain(key)}: {_CUSTOM}")
     try:
         system = System.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(plain(str(part)) for part in first["loc"])
         text = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-        raise InputError(file, f"{place}: {text}, found {found(first['input'])}") from None
+        raise InputError.at(file, f"{place}: {text}, found {found(first['input'])}") from None
     if system.roofline_enabled and not (system.peak_perf and system.local_mem_bw):
-        raise InputError(file, "roofline-enabled: expected peak-perf and local-mem-bw above 0 with it")
+        raise InputError.at(file, "roofline-enabled: expected peak-perf and local-mem-bw above 0 with it")
     return system
 
 
@@ -146,7 +145,7 @@ def read_dims(file: str, data: bytes) -> list[int]:
     sizes = [_whole(size) for size in dims] if isinstance(dims, list) else []
     if not sizes or not all(sizes) or math.prod(sizes) > HPCC_NODES:
         text = f'expected sizes such as ["4", "4"], at most {HPCC_NODES:,} ranks together'
-        raise InputError(file, f"logical-dims: {text}, found {plain(json.dumps(dims))}")
+        raise InputError.at(file, f"logical-dims: {text}, found {plain(json.dumps(dims))}")
     return sizes
 
 
@@ -166,12 +165,12 @@ def read_groups(file: str, data: bytes, ranks: int) -> dict[int, list[int]]:
     for name, members in _json(file, data).items():
         number = _whole(name)
         if not 0 < number < 2**31 // 1_000_000:
-            raise InputError(file, f"{plain(name)}: expected a group's number from 1 to 2146")
+            raise InputError.at(file, f"{plain(name)}: expected a group's number from 1 to 2146")
         in_order = isinstance(members, list) and all(type(rank) is int for rank in members)
         if not in_order or not members or len(set(members)) < len(members):
-            raise InputError(file, f"{name}: expected a list of different ranks")
+            raise InputError.at(file, f"{name}: expected a list of different ranks")
         if wrong := [rank for rank in members if not 0 <= rank < ranks]:
-            raise InputError(file, f"{name}: expected ranks below {ranks}, found {wrong[0]}")
+            raise InputError.at(file, f"{name}: expected ranks below {ranks}, found {wrong[0]}")
         groups[number] = members
     return groups
 
@@ -184,4 +183,4 @@ def check_memory(file: str, data: bytes) -> None:
     """
     kind = _json(file, data).get("memory-type")
     if kind != "NO_MEMORY_EXPANSION":
-        raise InputError(file, f"memory-type: expected NO_MEMORY_EXPANSION, found {found(kind)}")
+        raise InputError.at(file, f"memory-type: expected NO_MEMORY_EXPANSION, found {found(kind)}")

@@ -18,11 +18,12 @@ from tailback.astra.documents import (
     read_system,
 )
 from tailback.astra.network import astra_network
+from tailback.errors import InputError
 from tailback.files import Copied
 from tailback.files.json import read_json
 from tailback.hpcc.inputs import CONFIG, HpccInputs
 from tailback.hpcc.plan import network_warnings
-from tailback.hpcc.tokens import InputError, copied, named, read_bytes
+from tailback.hpcc.tokens import copied, named, read_bytes
 from tailback.limits import ASTRA_JSON_BYTES, ASTRA_QUEUES, ASTRA_TRACE_BYTES
 from tailback.scenario.show import INPUTS
 
@@ -143,10 +144,10 @@ def load_inputs(options: AstraOptions, *, beside: bool = False, ignore: Collecti
         check_memory(named(options.remote_memory), _text(options.remote_memory))
     if not 1 <= options.num_queues_per_dim <= ASTRA_QUEUES:
         text = f"expected 1 to {ASTRA_QUEUES}, found {options.num_queues_per_dim}"
-        raise InputError("--num-queues-per-dim", text)
+        raise InputError.at("--num-queues-per-dim", text)
     if not 0 <= options.injection_scale <= MOST_SCALE:
         text = f"expected 0 to {MOST_SCALE}, found {options.injection_scale}"
-        raise InputError("--injection-scale", text)
+        raise InputError.at("--injection-scale", text)
     names = [f"{named(options.workload)}.{rank}.et" for rank in range(ranks)]
     traces = [
         copied(Path(f"{os.fspath(options.workload)}.{rank}.et"), ASTRA_TRACE_BYTES, names[rank])
@@ -179,7 +180,7 @@ def _check_hosts(network: HpccInputs, ranks: int, place: str) -> None:
             text = (
                 f"expected a host for each of {ranks} ranks: node {rank} of the physical topology is {there}"
             )
-            raise InputError(place, f"logical-dims: {text}")
+            raise InputError.at(place, f"logical-dims: {text}")
 
 
 def options_of(folder: Path) -> AstraOptions:

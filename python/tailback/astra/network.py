@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Collection
 
+from tailback.errors import InputError
 from tailback.hpcc.inputs import HpccInputs, load_network
 from tailback.hpcc.keys import ASTRA_SIM
 from tailback.hpcc.plan import LATEST_END_S, make_plan
-from tailback.hpcc.tokens import InputError
 from tailback.plan import plan_json
 
 

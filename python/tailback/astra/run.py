@@ -7,14 +7,15 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from tailback.astra.inputs import AstraInputs, AstraOptions, load_inputs
 from tailback.astra.setup import AstraSetup
+from tailback.errors import InputError
 from tailback.files.out_folder import OutFolder
 from tailback.files.outputs import Outputs
-from tailback.hpcc.tokens import InputError
 from tailback.hpcc.work import Recorded, WorkRun
 from tailback.plan import plan_json
-from tailback.recorded import compute as pc
 from tailback.running import Took, carry_out
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def run_astra(
 
     Raises:
         InputError: a file cannot be used, or a message is above 2 GiB; nothing was written.
-        ScenarioError, Interrupted, OSError: as `tailback.run`.
+        InputError, Interrupted, OSError: as `tailback.run`.
     """
     inputs = options if isinstance(options, AstraInputs) else load_inputs(options)
     setup = AstraSetup.of(inputs)
@@ -90,7 +91,7 @@ def _check_routes(inputs: AstraInputs, result: Result) -> None:
     for row in unfinished.to_pylist():
         source, target = (int(row[end].removeprefix("h")) for end in ("src", "dst"))
         if not topology.connected(source, target):
-            raise InputError(
+            raise InputError.at(
                 topology.file,
                 f"found no route from node {source} to node {target}, between which ranks send; hosts do not "
                 "forward, so expected a direct link or switches between them",

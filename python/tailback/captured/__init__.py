@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tailback.captured.words import findings
+from tailback.errors import InputError
 from tailback.findings.finding import Finding
-from tailback.scenario import Problem, ScenarioError
 
 FRAMES_PER_STEP = 50_000
 """Frames between two looks at Ctrl-C and the progress bar: about 30 ms."""
@@ -47,7 +47,7 @@ def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | No
     `progress` is told the share that was read, where the size is known.
 
     Raises:
-        ScenarioError: it is no capture, or is broken; one line says where.
+        InputError: it is no capture, or is broken; one line says where.
         OSError: it cannot be read.
     """
     from tailback._engine import Analysis
@@ -57,7 +57,7 @@ def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | No
     # Of a pipe the size is not known; it says 0.
     size = 0 if standard_input else given.stat().st_size
     if not standard_input and given.is_dir():
-        raise ScenarioError([Problem(str(path), (), "found a folder, expected a capture (pcap, pcapng)")])
+        raise InputError.at(str(path), "found a folder, expected a capture (pcap, pcapng)")
     read = 0
     try:
         analysis = Analysis(str(given))
@@ -68,5 +68,5 @@ def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | No
                 progress(min(read / size, 1.0))
     except ValueError as error:
         at = f" at byte {read:,} or after" if read else ""
-        raise ScenarioError([Problem(str(path), (), f"{error}{at}, expected pcap or pcapng")]) from None
+        raise InputError.at(str(path), f"{error}{at}, expected pcap or pcapng") from None
     return Captured("standard input" if standard_input else given.name, json.loads(analysis.finish()))

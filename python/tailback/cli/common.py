@@ -18,9 +18,9 @@ from tailback.cli import complete
 from tailback.cli.status import BAD_INPUT, silence_stdout
 from tailback.cli.terminal import console, echo, in_json
 from tailback.controller import FORM, split
+from tailback.errors import InputError
 from tailback.files.out_folder import LAST, Occupied, OutFolder
 from tailback.running import claimed, replaced
-from tailback.scenario import Problem, ScenarioError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -87,7 +87,7 @@ def bad_input() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         interrupted("nothing was written")
-    except ScenarioError as error:
+    except InputError as error:
         echo(str(error), err=True)
         raise typer.Exit(BAD_INPUT) from None
 
@@ -99,11 +99,9 @@ def by_class(texts: Sequence[str] | None) -> dict[str, str]:
         try:
             name = split(given)[1]
         except ValueError as error:
-            raise ScenarioError([Problem("--controller", (), str(error))]) from None
+            raise InputError.at("--controller", str(error)) from None
         if name in found:
-            raise ScenarioError(
-                [Problem("--controller", (), f"found {name} again, expected each class once")]
-            )
+            raise InputError.at("--controller", f"found {name} again, expected each class once")
         found[name] = given
     return found
 

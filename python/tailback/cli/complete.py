@@ -19,7 +19,8 @@ def scenarios(incomplete: str) -> list[str]:
 
 def settings(ctx: typer.Context, incomplete: str) -> list[str]:
     """The settings of the named scenario, or the controllers after a setting of `congestion`."""
-    from tailback.scenario import ScenarioError, load
+    from tailback.errors import InputError
+    from tailback.scenario import load
     from tailback.scenario.controllers import NAMES
     from tailback.scenario.document import from_yaml
     from tailback.scenario.flat import flat
@@ -31,7 +32,7 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
         return [whole for value in values if (whole := f"{path}={value}").startswith(incomplete)]
     try:
         scenario = load(str(ctx.params.get("name") or "first-flow"))
-    except ScenarioError:
+    except InputError:
         return []
     data = from_yaml(resolved_yaml(scenario), "").data
     return [f"{name}=" for name, _ in flat(data) if name.startswith(incomplete)]
@@ -39,12 +40,13 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def links(ctx: typer.Context, incomplete: str) -> list[str]:
     """What a capture may name in the scenario: links by their ends, and nodes."""
-    from tailback.scenario import ScenarioError, load
+    from tailback.errors import InputError
+    from tailback.scenario import load
 
     before, comma, last = incomplete.rpartition(",")
     try:
         network = load(str(ctx.params.get("name") or "first-flow")).network
-    except ScenarioError:
+    except InputError:
         return []
     names = ["all", *network.hosts, *network.switches]
     names += [f"{one}:{other}" for wire in network.wires for one, other in (wire[:2], wire[1::-1])]

@@ -23,7 +23,8 @@ from tailback.cli.common import (
 )
 from tailback.cli.live import Captured, carried_out
 from tailback.cli.outcome import conclude
-from tailback.scenario import Problem, Scenario, ScenarioError, load
+from tailback.errors import InputError
+from tailback.scenario import Scenario, load
 
 app = command_app()
 
@@ -103,9 +104,9 @@ def _placed(scenario: Scenario, given: list[str]) -> dict[str, str]:
     for one in given:
         host, equals, interface = one.partition("=")
         if not equals or not interface:
-            raise ScenarioError([Problem("endpoint", (), f"found {one!r}, expected HOST=IFACE")])
+            raise InputError.at("endpoint", f"found {one!r}, expected HOST=IFACE")
         if host not in scenario.network.hosts or host in placed:
             hosts = f"{scenario.network.hosts[0]} to {scenario.network.hosts[-1]}, each once"
-            raise ScenarioError([Problem("endpoint", (), f"found {host}, expected a host of {hosts}")])
+            raise InputError.at("endpoint", f"found {host}, expected a host of {hosts}")
         placed[host] = interface
     return placed

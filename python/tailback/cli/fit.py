@@ -28,9 +28,9 @@ from tailback.cli.common import (
 from tailback.cli.growing import growing
 from tailback.cli.status import DONE, FAULT
 from tailback.cli.terminal import echo
+from tailback.errors import InputError
 from tailback.fitting import FitInterrupted, FitResult, fit, read_fit
 from tailback.fitting.results import PAGE
-from tailback.scenario import Problem, ScenarioError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -145,9 +145,9 @@ def _by_path(option: str, given: list[str], expected: str) -> dict[str, str]:
     for one in given:
         setting, separator, value = one.partition("=")
         if not separator:
-            raise ScenarioError([Problem(option, (), f'found "{one[:60]}", expected {expected}')])
+            raise InputError.at(option, f'found "{one[:60]}", expected {expected}')
         if setting in found:
-            raise ScenarioError([Problem(option, (), f"found {setting} twice, expected all of it in one")])
+            raise InputError.at(option, f"found {setting} twice, expected all of it in one")
         found[setting] = value
     return found
 

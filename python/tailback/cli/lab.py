@@ -13,13 +13,13 @@ from tailback.cli.common import Force, NoReport, Out, Quiet, bad_input, result_f
 from tailback.cli.outcome import conclude
 from tailback.cli.status import DONE, FAULT
 from tailback.cli.terminal import echo, echo_whole
+from tailback.errors import InputError
 from tailback.lab import apply as applying
 from tailback.lab import drive, recorded
 from tailback.lab.checks import Checked, checks
 from tailback.lab.checks import verify as verified
 from tailback.lab.model import Lab, LabTest, read
 from tailback.lab.steps import plan as planned
-from tailback.scenario import Problem, ScenarioError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -132,9 +132,7 @@ def run(
         given, _ = read(file)
         for test in _chosen(given, tests):
             if (out / test.name).exists():
-                raise ScenarioError(
-                    [Problem(str(out / test.name), (), "found a test, expected none of its name")]
-                )
+                raise InputError.at(str(out / test.name), "found a test, expected none of its name")
             try:
                 drive.run(given, test, out, _shown(quiet))
             except drive.TestFailed as error:
@@ -169,9 +167,7 @@ def collect(
         chosen = able[:1] if test is None else [one for one in able if one.name == test]
         if not chosen:
             names = ", ".join(one.name for one in able) or "there is none"
-            raise ScenarioError(
-                [Problem("--test", (), f"found {test or 'none'}, expected a test of bandwidth: {names}")]
-            )
+            raise InputError.at("--test", f"found {test or 'none'}, expected a test of bandwidth: {names}")
         one = recorded.read(given, folder, chosen[0])
         others = [one for one in given.tests if one.tool == "ib_write_lat" and (folder / one.name).is_dir()]
         latencies = [recorded.read(given, folder, other) for other in others]
@@ -186,7 +182,7 @@ def _chosen(given: Lab, names: list[str] | None) -> list[LabTest]:
     for name in names or ():
         if name not in known:
             text = f"found {name}, expected one of {', '.join(known) or 'none: the file has no tests'}"
-            raise ScenarioError([Problem("--test", (), text)])
+            raise InputError.at("--test", text)
     return [known[name] for name in names] if names else list(known.values())
 
 

@@ -10,9 +10,9 @@ from tailback import signals
 from tailback.cli.command import command_app
 from tailback.cli.common import AsJson, Force, Jobs, On, Out, bad_input, cores, result_folder, say, say_json
 from tailback.cli.progress import of_all, progress_bar
+from tailback.errors import InputError
 from tailback.reproduce import ALL, names, planned_runs, reproduce_all
 from tailback.reproduce import reproduce as repeat
-from tailback.scenario import Problem, ScenarioError
 
 if TYPE_CHECKING:
     from tailback.reproduce import AllReproductions, Reproduction
@@ -48,7 +48,7 @@ def reproduce(
             raise typer.BadParameter("--on and --jobs exclude each other")
         jobs = jobs or cores()
         if name == ALL and ids:
-            raise ScenarioError([Problem("--only", (), "found with all, expected with one experiment")])
+            raise InputError.at("--only", "found with all, expected with one experiment")
         runs = sum(planned_runs(one, quick, ids) for one in names(name))
         with result_folder(out, name, force) as folder, progress_bar(quiet) as bar:
             progress = of_all(bar, name, runs) if bar else None

@@ -33,8 +33,9 @@ from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_runs, of_time, progress_bar
 from tailback.cli.status import DONE, FAULT, TIME_LIMIT
 from tailback.cli.terminal import echo
+from tailback.errors import InputError
 from tailback.running import Threads, run_checked
-from tailback.scenario import Problem, Scenario, ScenarioError, load
+from tailback.scenario import Scenario, load
 from tailback.scenario.warnings import warnings
 from tailback.units import UnitError, duration
 
@@ -191,8 +192,8 @@ def _warn(scenario: Scenario, quiet: bool) -> None:
 def _threads(text: str) -> Threads:
     """Reads the value of --threads."""
     if text != "auto" and not (text.isdecimal() and 1 <= int(text) <= MOST_THREADS):
-        raise ScenarioError(
-            [Problem("--threads", (), f"found {text!r}, expected auto or a number from 1 to {MOST_THREADS}")]
+        raise InputError.at(
+            "--threads", f"found {text!r}, expected auto or a number from 1 to {MOST_THREADS}"
         )
     wanted = None if text == "auto" else int(text)
     return Threads(wanted, lambda why: echo(f"The run stays on one core: {why}.", err=True))

@@ -13,7 +13,8 @@ from tailback.cli.common import Force, Jobs, On, Out, Quiet, Sets, bad_input, re
 from tailback.cli.growing import growing
 from tailback.cli.status import DONE, FAULT
 from tailback.cli.terminal import echo
-from tailback.scenario import Problem, ScenarioError, load
+from tailback.errors import InputError, Problem
+from tailback.scenario import load
 from tailback.scenario.warnings import warnings
 from tailback.sweeps import Design, SweepResult, read_design, sweep
 from tailback.sweeps.points import in_words, vary_of
@@ -120,7 +121,7 @@ def _warn(asked: Design) -> None:
             scenario = load(
                 asked.scenario, sets=[*asked.sets, *(f"{setting}={to}" for setting, to in point.items())]
             )
-        except ScenarioError:  # it becomes a row with its message
+        except InputError:  # it becomes a row with its message
             continue
         for warning in warnings(scenario):
             told.setdefault(warning, in_words(point))
@@ -151,9 +152,9 @@ def _asked(
         setting, separator, values = given.partition("=")
         if not separator:
             problem = Problem("--vary", (), f'found "{given[:60]}", expected PATH=VALUES')
-            raise ScenarioError([problem])
+            raise InputError([problem])
         if setting in once:
-            raise ScenarioError([Problem("--vary", (), f"found {setting} twice, expected all values in one")])
+            raise InputError.at("--vary", f"found {setting} twice, expected all values in one")
         once.add(setting)
         fields.setdefault("vary", {})[setting] = vary_of(values)
     for given in sets or ():

@@ -16,7 +16,7 @@ from tailback.cli.common import AsJson, Force, Jobs, On, Out, Quiet, bad_input, 
 from tailback.cli.growing import SaysDamage
 from tailback.cli.status import DONE, FAULT
 from tailback.cli.terminal import console, echo
-from tailback.scenario import Problem, ScenarioError
+from tailback.errors import InputError
 from tailback.tuning import Progress, TuneDesign, TuneResult, read_tune, tune
 from tailback.tuning.result import PAGE
 from tailback.tuning.trials import Trial, cost
@@ -72,7 +72,7 @@ def _needed() -> None:
         import optuna  # noqa: F401
     except ImportError:
         text = "found no Optuna, expected it: pip install 'tailback[tune]'"
-        raise ScenarioError([Problem("tailback tune", (), text)]) from None
+        raise InputError.at("tailback tune", text) from None
 
 
 def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> int:

@@ -16,6 +16,6 @@ def compare(*runs: Given) -> Comparison:
             a run, the folder of several seeds, or a list of these: the seeds of one side.
 
     Raises:
-        ScenarioError: one of them is not the folder of a run, or cannot be read.
+        InputError: one of them is not the folder of a run, or cannot be read.
     """
     return Comparison(sides(runs))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from tailback.errors import InputError
 from tailback.files.out_folder import LAST
 from tailback.recorded.run import Recorded
 from tailback.run_folder import read_run, reading
-from tailback.scenario import Problem, ScenarioError
 
 One = str | os.PathLike[str] | Recorded
 Given = One | Sequence[One]
@@ -42,10 +42,10 @@ def sides(given: Sequence[Given]) -> list[Side]:
     """The sides, with letters in their order.
 
     Raises:
-        ScenarioError: fewer than two or more than 26, or one that is not the folder of a run, or of runs.
+        InputError: fewer than two or more than 26, or one that is not the folder of a run, or of runs.
     """
     if not 2 <= len(given) <= len(LETTERS):
-        raise _refused("", f"found {len(given)} to compare, expected 2 to {len(LETTERS)}")
+        raise InputError.at("", f"found {len(given)} to compare, expected 2 to {len(LETTERS)}")
     return [_side(label, one) for label, one in zip(LETTERS, given, strict=False)]
 
 
@@ -53,7 +53,7 @@ def of_each(sides: Sequence[Side], make: Callable[[Side], Made]) -> list[Made]:
     """Something made of each side.
 
     Raises:
-        ScenarioError: it cannot be made of the files of one; it names that one.
+        InputError: it cannot be made of the files of one; it names that one.
     """
     made = []
     for side in sides:
@@ -65,13 +65,13 @@ def of_each(sides: Sequence[Side], make: Callable[[Side], Made]) -> list[Made]:
 def _side(label: str, given: Given) -> Side:
     several = [given] if isinstance(given, (str, os.PathLike, Recorded)) else list(given)
     if not several:
-        raise _refused("", "found an empty list, expected the runs of a side")
+        raise InputError.at("", "found an empty list, expected the runs of a side")
     runs: dict[int, Recorded] = {}
     for result in (result for one in several for result in _runs(one)):
         with reading(result.name if isinstance(given, Recorded) else str(given)):
             seed = int(result.meta["seed"])
         if seed in runs:
-            raise _refused("", f"found seed {seed} twice on side {label}, expected each seed once")
+            raise InputError.at("", f"found seed {seed} twice on side {label}, expected each seed once")
         runs[seed] = result
     name = ", ".join(one.name if isinstance(one, Recorded) else os.fspath(one) for one in several)
     return Side(label, name, dict(sorted(runs.items())))
@@ -82,12 +82,8 @@ def _runs(one: One) -> list[Recorded]:
         return [one]
     folder = Path(one)
     if not folder.exists():
-        raise _refused(str(folder), "found no such folder, expected the folder of a run")
+        raise InputError.at(str(folder), "found no such folder, expected the folder of a run")
     inside = sorted(file.parent for file in folder.glob(f"{SEED}*/{LAST}"))
     if inside and not (folder / LAST).is_file():
         return [read_run(run) for run in inside]
     return [read_run(folder)]
-
-
-def _refused(place: str, text: str) -> ScenarioError:
-    return ScenarioError([Problem(place, (), text)])

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from tailback.counters import ethtool, mlnx_qos, mpstat, pcm, rdma, sonic, tc
 from tailback.counters.style import Style
-from tailback.scenario import Problem, ScenarioError
-from tailback.scenario.errors import found, nearest
+from tailback.errors import InputError, found, nearest
 
 if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
@@ -27,13 +26,13 @@ def as_data(result: Recorded, host: str | None = None) -> dict[str, dict[str, di
     """All counters that are not zero by node, port and name, under the engine's own names.
 
     Raises:
-        ScenarioError: no such host.
+        InputError: no such host.
     """
     nodes = result.counters_by_node
     if host is None:
         return nodes
     if host not in {*nodes, *result.setup.network.hosts}:
-        raise _problem("--host", f"found {found(host)}, expected one of the run's nodes")
+        raise InputError.at("--host", f"found {found(host)}, expected one of the run's nodes")
     return {host: nodes.get(host, {})}
 
 
@@ -41,14 +40,16 @@ def as_tool(result: Recorded, tool: str, host: str | None = None) -> str:
     """What a tool prints on a host; on all that it has something of, under a heading each.
 
     Raises:
-        ScenarioError: no such tool or host, or the run has nothing of the tool.
+        InputError: no such tool or host, or the run has nothing of the tool.
     """
     if tool not in STYLES:
-        raise _problem("--as", f"found {found(tool)}, expected one of {', '.join(STYLES)}")
+        raise InputError.at("--as", f"found {found(tool)}, expected one of {', '.join(STYLES)}")
     style = STYLES[tool]
     nodes = style.nodes(result)
     if not nodes:
-        raise _problem("--as", f"found nothing of {tool} in the run {result.name}, expected {style.needs}")
+        raise InputError.at(
+            "--as", f"found nothing of {tool} in the run {result.name}, expected {style.needs}"
+        )
     if host is None:
         if len(nodes) == 1:
             return style.render(result, nodes[0])
@@ -57,9 +58,5 @@ def as_tool(result: Recorded, tool: str, host: str | None = None) -> str:
         likely = nearest(host, nodes)
         span = nodes[0] if len(nodes) == 1 else f"{nodes[0]}..{nodes[-1]}"
         among = f"{style.needs}, one of {span}" + (f", perhaps {likely}" if likely else "")
-        raise _problem("--host", f"found {found(host)}, expected {among}")
+        raise InputError.at("--host", f"found {found(host)}, expected {among}")
     return style.render(result, host)
-
-
-def _problem(place: str, text: str) -> ScenarioError:
-    return ScenarioError([Problem(place, (), text)])

@@ -15,9 +15,8 @@ from concurrent.futures import CancelledError, Executor, Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from tailback.errors import InputError, plain
 from tailback.executors.worker_lost import WorkerLost
-from tailback.scenario import Problem, ScenarioError
-from tailback.scenario.errors import plain
 from tailback.version import __version__, build
 
 Given = TypeVar("Given")
@@ -40,7 +39,7 @@ class RayTasks(Executor):
     `jobs` are the CPUs of the cluster.
 
     Raises:
-        ScenarioError: Ray is not installed, there is no cluster, or a node has another version.
+        InputError: Ray is not installed, there is no cluster, or a node has another version.
     """
 
     def __init__(self, address: str) -> None:
@@ -124,7 +123,7 @@ class RayTasks(Executor):
             self._ray.shutdown()
 
     def _look_at_nodes(self, address: str) -> None:
-        """Raises ScenarioError where a node has not this very package."""
+        """Raises InputError where a node has not this very package."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in self._ray.nodes() if node["Alive"]}
@@ -177,7 +176,7 @@ def _imported() -> Any:
 
 
 def _look_whether_one_listens(given: str, address: str) -> None:
-    """Raises ScenarioError, of what was `given`, where nothing takes a connection at an address."""
+    """Raises InputError, of what was `given`, where nothing takes a connection at an address."""
     client = address.startswith("ray://")
     host, colon, port = address.removeprefix("ray://").partition("?")[0].rpartition(":")
     if client and not colon:
@@ -192,8 +191,8 @@ def _look_whether_one_listens(given: str, address: str) -> None:
         raise _refused(given, f"{found}, expected a cluster that runs") from None
 
 
-def _refused(address: str, text: str) -> ScenarioError:
-    return ScenarioError([Problem(f"--on {address}".strip(), (), text)])
+def _refused(address: str, text: str) -> InputError:
+    return InputError.at(f"--on {address}".strip(), text)
 
 
 def _carry_out(task: Callable[..., Any], arguments: Any, more: Any) -> Any:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from tailback import text
-from tailback.recorded import compute as pc
 
 if TYPE_CHECKING:
     from tailback.explain.observed import Observed

@@ -12,13 +12,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tailback.explain.ways import Port, Ways, is_counter
 from tailback.explain.work import Work
 from tailback.measures import ideal_payload_share, last_start
 from tailback.measures.collectives import collectives, training_jobs
 from tailback.measures.critical_path import critical_paths
-from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP, TRIMMED, link_changes

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tailback import text
 from tailback.explain import faults
 from tailback.explain.bridge import core_shares
 from tailback.explain.stages import FEW_BYTES, FULL, SOME, Figure, Stage, Stages
 from tailback.explain.ways import Pair, Port, is_counter
-from tailback.recorded import compute as pc
 from tailback.recorded.bins import Array
 from tailback.recorded.setup import ROCE, TCP
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
-from tailback.recorded import compute as pc
 from tailback.recorded.run import Recorded
 
 MOST_ROUTES = 16

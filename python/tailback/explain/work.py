@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S, Array, Bins
 
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tailback.scenario.errors import one_line
+from tailback.errors import one_line
 
 _LONGEST = 200
 _GROUP_ROWS = 1 << 20

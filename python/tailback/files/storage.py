@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tailback.scenario import Problem, ScenarioError
+from tailback.errors import InputError
 
 _FLAT = {"s3", "gs", "abfs", "memory"}
 """Storage of objects, which has no folders; to make one there would make a bucket of a name that is wrong."""
@@ -32,7 +32,7 @@ class Storage:
         """Nothing is written yet.
 
         Raises:
-            ScenarioError: there is no such kind of storage, or what it needs is not installed.
+            InputError: there is no such kind of storage, or what it needs is not installed.
         """
         self.url = url.rstrip("/")
         try:
@@ -59,7 +59,7 @@ class Storage:
         """Writes something small, and takes it away again.
 
         Raises:
-            ScenarioError: nothing can be written there.
+            InputError: nothing can be written there.
         """
         name = f".tailback-{secrets.token_hex(4)}"
         try:
@@ -74,7 +74,7 @@ class Storage:
         """The first `most` bytes of a file; None where there is none.
 
         Raises:
-            ScenarioError: it cannot be read.
+            InputError: it cannot be read.
         """
         path = f"{self._root}/{name}"
         try:
@@ -88,7 +88,7 @@ class Storage:
         """Whether there is a file or a folder of that name.
 
         Raises:
-            ScenarioError: it cannot be looked at.
+            InputError: it cannot be looked at.
         """
         try:
             return bool(self._files.exists(f"{self._root}/{name}"))
@@ -132,9 +132,9 @@ class Storage:
             number = getattr(error, "errno", None) or errno.EIO
             raise OSError(number, _words(error), f"{self.url}/{name}") from None
 
-    def refused(self, text: str) -> ScenarioError:
+    def refused(self, text: str) -> InputError:
         """What is raised of this storage."""
-        return ScenarioError([Problem(f"--store {self.url}", (), text)])
+        return InputError.at(f"--store {self.url}", text)
 
 
 def _words(error: Any) -> str:

@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
+from tailback.errors import InputError, Problem, dotted
 from tailback.files.written import Written
 from tailback.fitting.axes import Axes
 from tailback.fitting.priors import Prior
 from tailback.fitting.units import UNITS
-from tailback.scenario import Problem, ScenarioError, load
+from tailback.scenario import load
 from tailback.scenario.document import Document, from_python
-from tailback.scenario.errors import dotted
 from tailback.seeds import parse
 from tailback.sweeps.asked import Asked, content_of
 from tailback.sweeps.design import Value
@@ -151,7 +151,7 @@ class Fit(Written):
         return Axes(tuple(free.count for free in self.free.values()))
 
     def seeds_in_order(self) -> list[int]:
-        """The seeds, each once. ScenarioError when they are none."""
+        """The seeds, each once. InputError when they are none."""
         given = self.seeds if not isinstance(self.seeds, list) else ",".join(map(str, self.seeds))
         return parse(str(given))
 
@@ -176,7 +176,7 @@ class Fit(Written):
         """The observations in base units.
 
         Raises:
-            ScenarioError: an unknown measure, a unit that does not fit, one twice.
+            InputError: an unknown measure, a unit that does not fit, one twice.
         """
         found: list[Observed] = []
         for index, one in enumerate(self.observations):
@@ -185,13 +185,13 @@ class Fit(Written):
             output = Output(self.conditions.index(_condition(one)), shown)
             if output in [other.output for other in found]:
                 text = f"found {shown.label} again under the same settings, expected each once"
-                raise ScenarioError([Problem("", place, text)])
+                raise InputError.at("", text, place)
             factors = UNITS[shown.unit]
             if one.unit not in factors:
                 what = f'"{one.unit}"' if one.unit else "no unit"
                 units = ", ".join(name for name in factors if name)
                 text = f"found {what}, expected one of {units} for {shown.label.lower()}"
-                raise ScenarioError([Problem("", (*place, "unit"), text)])
+                raise InputError.at("", text, (*place, "unit"))
             factor, (bound, number) = factors[one.unit], one.figure
             tolerance = one.tolerance * factor
             found.append(Observed(output, number * factor, tolerance, one.runs, one.held_out, bound))
@@ -227,8 +227,8 @@ def _condition(one: Observation) -> Point:
 def _shown(measure: str | dict[str, Any], place: tuple[str | int, ...]) -> Shown:
     try:
         return shown_of([measure])[0]
-    except ScenarioError as error:
-        raise ScenarioError([Problem("", place, one.text) for one in error.problems]) from None
+    except InputError as error:
+        raise InputError([Problem("", place, one.text) for one in error.problems]) from None
 
 
 Measured = str | os.PathLike[str] | Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -238,7 +238,7 @@ def read_fit(measured: Measured, more: Mapping[str, Any]) -> Fit:
     """A fit from its file; or from observations, a file or a list. What `more` has comes first.
 
     Raises:
-        ScenarioError: with all problems, a line each.
+        InputError: with all problems, a line each.
     """
     read = _read(measured)
     document = read.document
@@ -249,7 +249,7 @@ def read_fit(measured: Measured, more: Mapping[str, Any]) -> Fit:
         document = Document({"observations": document.data}, origins | {(): document.origin(())})
     if not isinstance(document.data, dict):
         text = "found no observations, expected a mapping or a list of them"
-        raise ScenarioError([Problem(document.origin(()), (), text)])
+        raise InputError.at(document.origin(()), text)
     if "scenario" in document.data:
         document.data["scenario"] = read.beside(document.data["scenario"])
     given = from_python(dict(more))
@@ -281,7 +281,7 @@ def _rows(path: Path, content: bytes) -> Document:
         rows = [(reader.line_num, row) for row in reader]
     except (UnicodeDecodeError, csv.Error) as error:
         text = f"found {' '.join(str(error).split())}, expected a CSV file in UTF-8"
-        raise ScenarioError([Problem(str(path), (), text)]) from None
+        raise InputError.at(str(path), text) from None
     names = [name for name in Observation.model_fields if name != "set"]
     observations: list[dict[str, Any]] = []
     origins: dict[tuple[str | int, ...], str] = {(): str(path), ("observations",): str(path)}
@@ -292,7 +292,7 @@ def _rows(path: Path, content: bytes) -> Document:
                 text = (
                     f"found the column {name or 'without a name'}, expected {', '.join(names)}, or settings"
                 )
-                raise ScenarioError([Problem(f"{path}:{line}", (), text)])
+                raise InputError.at(f"{path}:{line}", text)
             if value and value.strip():
                 (one.setdefault("set", {}) if "." in name else one)[name] = value.strip()
                 origins[("observations", len(observations), name)] = f"{path}:{line}"
@@ -302,24 +302,24 @@ def _rows(path: Path, content: bytes) -> Document:
 
 
 def _check(asked: Fit) -> None:
-    """ScenarioError when something of it cannot be."""
+    """InputError when something of it cannot be."""
     for setting, free in asked.free.items():
         try:
             free.check()
         except ValueError as error:
-            raise ScenarioError([Problem("", ("free", setting), str(error))]) from None
+            raise InputError.at("", str(error), ("free", setting)) from None
         used = [("set", asked.set)]
         used += [(f"observations.{index}.set", one.set) for index, one in enumerate(asked.observations)]
         for where, settings in used:
             if setting in settings:
                 text = f"found a setting that {where} has, expected one that is free"
-                raise ScenarioError([Problem("", ("free", setting), text)])
+                raise InputError.at("", text, ("free", setting))
     if all(one.held_out for one in asked.observed):
         text = "found only what is held out, expected at least one to fit"
-        raise ScenarioError([Problem("", ("observations",), text)])
+        raise InputError.at("", text, ("observations",))
     if len(asked.seeds_in_order()) < 2:
         text = "found one seed, expected two or more: their difference is the noise of a run"
-        raise ScenarioError([Problem("", ("seeds",), text)])
+        raise InputError.at("", text, ("seeds",))
     _ = asked.measures
     _check_settings(asked)
 
@@ -337,11 +337,11 @@ def _check_settings(asked: Fit) -> None:
 def _check_load(asked: Fit, settings: Mapping[str, Any], place: tuple[str | int, ...]) -> None:
     try:
         load(asked.scenario, sets=[*sets_of(asked.set), *sets_of(settings)])
-    except ScenarioError as error:
+    except InputError as error:
         first = error.problems[0]
         where = dotted(first.path)
         named = first.text if where == place[-1] else f"{where}: {first.text}"
-        raise ScenarioError([Problem("", place, named)]) from None
+        raise InputError.at("", named, place) from None
 
 
 def sets_of(settings: Mapping[str, Any]) -> list[str]:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from tailback.errors import InputError
 from tailback.fitting.asked import Output
 from tailback.fitting.axes import Axes
 from tailback.recorded.bins import Array
-from tailback.scenario import Problem, ScenarioError
 
 _RESTARTS = 2
 _NEAR = 0.2
@@ -164,7 +164,7 @@ def emulate(axes: Axes, points: Array, values: Mapping[Output, Array], needed: S
     """Emulators of outputs, given as values at points and seeds; of those not `needed` as far as can be.
 
     Raises:
-        ScenarioError: too few runs gave a value of one that is needed.
+        InputError: too few runs gave a value of one that is needed.
     """
     from threadpoolctl import threadpool_limits  # scikit-learn has it
 
@@ -177,7 +177,7 @@ def emulate(axes: Axes, points: Array, values: Mapping[Output, Array], needed: S
                 emulators[output] = Emulator(axes, points, table)
             elif output in needed:
                 text = f"found {known} points of {len(points)} with a value, expected at least {fewest}"
-                raise ScenarioError([Problem(output.shown.label, (), text)])
+                raise InputError.at(output.shown.label, text)
     moved = {output: _moved(points, values[output], one) for output, one in emulators.items()}
     correlation = {(a, b): _together(a, moved[a], b, moved[b]) for a in emulators for b in emulators}
     return Emulated(emulators, correlation)

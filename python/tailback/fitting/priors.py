@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from tailback import text
+from tailback.errors import found
 from tailback.files.written import Written
-from tailback.scenario.errors import found
 from tailback.sweeps.design import Value
 from tailback.sweeps.points import Range, as_text, vary_of
 from tailback.units import DURATION

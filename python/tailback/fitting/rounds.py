@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tailback import signals
+from tailback.errors import InputError
 from tailback.executors import Lent, end
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.fitting.asked import Fit, Measured, Output, read_fit
@@ -23,7 +24,6 @@ from tailback.fitting.posterior import log_likelihood, posterior
 from tailback.fitting.results import FitResult
 from tailback.recorded.bins import Array
 from tailback.running import claimed
-from tailback.scenario import Problem, ScenarioError
 from tailback.sweeps import Design, Progress, SweepResult, sweep
 from tailback.sweeps.asked import begun_in
 from tailback.sweeps.points import Point, Sample
@@ -67,7 +67,7 @@ def fit(
         more: Other keys of a fit's file: `seeds`, `points`, `refine`, `set`, `candidates`.
 
     Raises:
-        ScenarioError: the fit, or `out`, cannot be used, or too few runs gave a value of what was observed.
+        InputError: the fit, or `out`, cannot be used, or too few runs gave a value of what was observed.
         FitInterrupted: Ctrl-C, a KeyboardInterrupt; `resume` goes on from there.
         OSError: `out` could not be written; the journals have what was complete.
     """
@@ -78,7 +78,7 @@ def fit(
     )
     if importlib.util.find_spec("sklearn") is None:
         text = "found no scikit-learn, expected it: pip install 'tailback[fit]'"
-        raise ScenarioError([Problem("fit", (), text)])
+        raise InputError.at("fit", text)
     with ExitStack() as stack, _interrupts():
         if on is not None:
             from tailback.executors.ray import RayTasks
@@ -131,9 +131,7 @@ def _asked(
         fields["free"] = dict(free)
     if measured is None:
         if resumed is None or isinstance(resumed, OutFolder):
-            raise ScenarioError(
-                [Problem("fit", (), "found no observations, expected a file or a list of them")]
-            )
+            raise InputError.at("fit", "found no observations, expected a file or a list of them")
         measured = begun_in(Path(resumed), ASKED, "the folder of a fit")
     return read_fit(measured, fields)
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
+from tailback.errors import InputError, nearest, plain
 from tailback.hpcc.forks import FORK_KEYS, Foreign, absent, foreign
 from tailback.hpcc.keys import ASTRA_SIM, KEYS, SIMAI, Key
 from tailback.hpcc.quantities import RATE_IN_WORDS, rate_bps
-from tailback.hpcc.tokens import U32_MAX, U64_MAX, InputError, Tokens
-from tailback.scenario.errors import nearest, plain
+from tailback.hpcc.tokens import U32_MAX, U64_MAX, Tokens
 
 _NO_SAMPLES = {
     ASTRA_SIM: "no qlen.txt is written for astra-sim, whose samples never end",
@@ -48,7 +48,7 @@ class Config:
             return self.values[name]
         key = KEYS[name]
         if key.default is None:
-            raise InputError(self.file, f"expected {name} ({key.note}): it has no usable default")
+            raise InputError.at(self.file, f"expected {name} ({key.note}): it has no usable default")
         return rate_bps(key.default) if key.kind == "rate" else key.default
 
     def __contains__(self, name: str) -> bool:
@@ -57,7 +57,7 @@ class Config:
 
     def refuse(self, name: str, text: str) -> InputError:
         """The error that this key's value is impossible."""
-        return InputError(self.places.get(name, self.file), f"{name}: {text}")
+        return InputError.at(self.places.get(name, self.file), f"{name}: {text}")
 
     def not_honoured(self) -> dict[str, str]:
         """The keys of the file that ask for something which this run does not do, and why it does not."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from tailback.hpcc.tokens import InputError
-from tailback.scenario.errors import Problem, ScenarioError, plain
+from tailback.errors import InputError, Problem, plain
 
 CONWEAVE, NS3_RDMA = "ConWeave's fork", "ns3-rdma, DCQCN's simulator"
 FORM_SAMPLE_BYTES = 1 << 16
@@ -119,7 +118,7 @@ def refuse_foreign(keys: Collection[Foreign], ignore: Collection[str]) -> None:
     """Refuses what is not ignored.
 
     Raises:
-        ScenarioError: a line for each key.
+        InputError: a line for each key.
     """
     problems = [
         Problem(
@@ -132,7 +131,7 @@ def refuse_foreign(keys: Collection[Foreign], ignore: Collection[str]) -> None:
         if key.name not in ignore
     ]
     if problems:
-        raise ScenarioError(problems)
+        raise InputError(problems)
 
 
 def _same(name: str) -> str:
@@ -161,7 +160,7 @@ def check_flow_form(
     place = f"{file}:{rows[0][0]}"
     expected = "expected src dst pg dport bytes start"
     if all(len(row) == 5 for _, row in rows):
-        raise InputError(
+        raise InputError.at(
             place,
             f"found src dst pg bytes start, as {CONWEAVE} has flows (five columns); {expected}",
         )
@@ -173,7 +172,7 @@ def check_flow_form(
         return
     if of_ns3_rdma or all(first < LEAST_FLOW_BYTES and first <= second for first, second in ends):
         packets, start, end = (word.decode("latin-1") for word in rows[0][1][3:])
-        raise InputError(
+        raise InputError.at(
             place,
             f"found a row as {NS3_RDMA}, has it: src dst pg packets start end ({plain(packets)} packets from "
             f"{plain(start)} to {plain(end)} s); {expected}{way_out}",

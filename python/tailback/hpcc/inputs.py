@@ -8,16 +8,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from tailback.errors import InputError, plain
 from tailback.files import read_file
 from tailback.hpcc.config import Config, read_config
 from tailback.hpcc.flows import read_flows, read_trace
 from tailback.hpcc.forks import FORK_KEYS, NS3_RDMA, check_flow_form, refuse_foreign
 from tailback.hpcc.keys import HPCC_VARIANT
-from tailback.hpcc.tokens import InputError, named, read_bytes
+from tailback.hpcc.tokens import named, read_bytes
 from tailback.hpcc.topology import Topology, read_topology
 from tailback.limits import FLOWS_BYTES, HPCC_CONFIG_BYTES, HPCC_TOPOLOGY_BYTES
 from tailback.rows import Rows
-from tailback.scenario.errors import plain
 
 CONFIG = "config.txt"
 COPIES = {"TOPOLOGY_FILE": "topology.txt", "FLOW_FILE": "flow.txt", "TRACE_FILE": "trace.txt"}
@@ -52,7 +52,7 @@ def load_inputs(
 
     Raises:
         InputError: a file is missing or not what it should be; one line says where.
-        ScenarioError: keys of a fork would change results; a line each.
+        InputError: keys of a fork would change results; a line each.
     """
     inputs, texts = _load(config, tuple(COPIES), beside)
     if not beside:

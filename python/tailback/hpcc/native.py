@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tailback.errors import InputError
 from tailback.hpcc.config import CONTROLLERS, DCQCN, Config
 from tailback.hpcc.flows import BYTES, PRIORITY
 from tailback.hpcc.inputs import HpccInputs
 from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RESERVE_BYTES, span_ps
-from tailback.hpcc.tokens import InputError
 from tailback.rows import Rows
 from tailback.scenario import declared
 
@@ -45,7 +45,7 @@ def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[st
     code_points = sorted({*priorities, CNP_PRIORITY})
     name = {node: f"h{node}" if topology.is_host[node] else f"s{node}" for node in range(topology.nodes)}
     if max(inputs.flows.column(BYTES), default=0) > MOST_MESSAGE_BYTES:
-        raise InputError(inputs.config.file, "expected flows of at most 2^31 B, as RDMA WRITEs have")
+        raise InputError.at(inputs.config.file, "expected flows of at most 2^31 B, as RDMA WRITEs have")
     return {
         "name": inputs.name,
         "run": {
@@ -109,7 +109,7 @@ def _host_rates(inputs: HpccInputs) -> dict[int, int]:
                 continue
             if node in rates:
                 text = f"expected one link to the fabric for each host; {node} has more"
-                raise InputError(inputs.topology.file or inputs.config.file, text)
+                raise InputError.at(inputs.topology.file or inputs.config.file, text)
             rates[node] = link.rate_bps
     return rates
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pyarrow as pa
-
-from tailback.recorded import compute as pc
+import pyarrow.compute as pc
 
 FCT, PFC, QLEN = "fct.txt", "pfc.txt", "qlen.txt"
 

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tailback.errors import InputError
 from tailback.files.out_folder import OutFolder
 from tailback.files.outputs import Outputs
 from tailback.hpcc.inputs import HpccInputs, load_inputs
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
-from tailback.hpcc.tokens import InputError
 from tailback.hpcc.work import own_files
 from tailback.plan import Packed, packed_plan
 from tailback.running import Took, carry_out
@@ -44,7 +44,7 @@ def run_hpcc(
 
     Raises:
         InputError: a file cannot be used; nothing was run and nothing written.
-        ScenarioError, Interrupted, OSError: as `tailback.run`.
+        InputError, Interrupted, OSError: as `tailback.run`.
     """
     inputs = config if isinstance(config, HpccInputs) else load_inputs(config)
     setup = HpccSetup(inputs, make_plan(inputs, departures))
@@ -69,4 +69,4 @@ def _simulation(inputs: HpccInputs, packed: Packed) -> HpccSimulation:
     try:
         return HpccSimulation(packed.plan, packed.messages)
     except ValueError as error:
-        raise InputError(inputs.config.file, str(error)) from None
+        raise InputError.at(inputs.config.file, str(error)) from None

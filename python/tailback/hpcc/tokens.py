@@ -14,21 +14,13 @@ from itertools import islice, repeat
 from pathlib import Path
 from typing import TypeVar
 
+from tailback.errors import InputError, one_line, plain
 from tailback.files import Copied, FileRefusedError, read_file
-from tailback.scenario.errors import Problem, ScenarioError, one_line, plain
 
 _REAL = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER = 400
 Read = TypeVar("Read")
 U32_MAX, U64_MAX, I64_MAX = 2**32 - 1, 2**64 - 1, 2**63 - 1
-
-
-class InputError(ScenarioError):
-    """A file of an HPCC run cannot be used; one line says where and why."""
-
-    def __init__(self, place: str, text: str) -> None:
-        """`place` is `file` or `file:line`."""
-        super().__init__([Problem(place, (), text)])
 
 
 def named(path: str | os.PathLike[str]) -> str:
@@ -64,14 +56,14 @@ def _read(read: Callable[[], Read], place: str, token: str) -> Read:
         text = f"{token}expected {error.expected}, found {error.found}"
     except ValueError:
         text = f"{expected}, found a name that no file can have"
-    raise InputError(place, text)
+    raise InputError.at(place, text)
 
 
 def refusal(place: str, word: bytes | None, expected: str) -> InputError:
     """The error that a token, or the end of the file, is not what it should be."""
     if word is None:
-        return InputError(place, f"end of file: expected {expected}")
-    return InputError(
+        return InputError.at(place, f"end of file: expected {expected}")
+    return InputError.at(
         place, f"token '{plain(word.decode('utf-8', 'backslashreplace'))}': expected {expected}"
     )
 

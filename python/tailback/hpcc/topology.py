@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from tailback.errors import InputError
 from tailback.hpcc.quantities import RATE_IN_WORDS, TIME_IN_WORDS, rate_bps, time_ns
-from tailback.hpcc.tokens import U32_MAX, InputError, Tokens
+from tailback.hpcc.tokens import U32_MAX, Tokens
 from tailback.limits import HPCC_NODES, HPCC_RATES
 
 PER_LINK = 5
@@ -99,7 +100,7 @@ def _check_form(tokens: Tokens, data: bytes) -> None:
     words = tokens.words
     first = next((line.split() for line in data.splitlines() if line.strip() and line[:1] != b"#"), [])
     if first and first[0].lower() in (b"nodes", b"tiers", b"podsize"):
-        raise InputError(
+        raise InputError.at(
             tokens.place(0),
             "found a topology of htsim (Nodes, Tiers, Podsize), expected the HPCC simulator's: nodes "
             "switches links, the switches' ids, and a b rate delay error_rate for each link",
@@ -111,7 +112,7 @@ def _check_form(tokens: Tokens, data: bytes) -> None:
     switches = int(words[1])
     of_three, of_four = (words[at : at + 1] for at in (3 + switches + 2, 4 + switches + 2))
     if _is_rate(of_four) and not _is_rate(of_three):
-        raise InputError(
+        raise InputError.at(
             tokens.place(0),
             "found four numbers, as PowerTCP's fork has them (nodes, switches, ToR switches, links), "
             "expected three: nodes, switches, links",

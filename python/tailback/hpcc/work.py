@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from tailback.hpcc.tokens import InputError
+from tailback.errors import InputError
 
 if TYPE_CHECKING:
     from tailback._engine import HpccRecording, Progress, Recording
@@ -31,14 +31,14 @@ class WorkRun:
             self._simulation = make()
         except ValueError as error:
             place, _, problem = str(error).partition(": ")
-            raise InputError(place, problem) from None
+            raise InputError.at(place, problem) from None
 
     def advance(self, max_events: int) -> Progress:
         """Executes events."""
         try:
             progress: Progress = self._simulation.advance(max_events)
         except ValueError as error:
-            raise InputError(self._file, str(error)) from None
+            raise InputError.at(self._file, str(error)) from None
         return progress
 
     def keep_in(self, folder: str) -> None:

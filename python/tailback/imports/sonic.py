@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tailback.errors import InputError, Problem
 from tailback.imports.tables import Entry, Tables, numbers
-from tailback.scenario import Problem, Scenario, ScenarioError, loads
+from tailback.scenario import Scenario, loads
 from tailback.scenario.headroom import headrooms, reserved
 from tailback.units import format_duration, format_rate, format_size
 
@@ -54,7 +55,7 @@ def sonic(path: Path) -> str:
     It loads as it is. Comments at its end list what is not honoured and what the file does not say.
 
     Raises:
-        ScenarioError: the file is no config_db.json, or what it says makes no scenario; one line each, with
+        InputError: the file is no config_db.json, or what it says makes no scenario; one line each, with
             the table and key of the file.
     """
     tables = Tables(path)
@@ -79,14 +80,14 @@ def _loaded(path: Path, lines: list[tuple[str, str]]) -> Scenario:
     """The scenario; what is wrong with it is said of the table that a line comes from."""
     try:
         return loads("\n".join(text for text, _ in lines), label="scenario")
-    except ScenarioError as error:
+    except InputError as error:
         problems = []
         for problem in error.problems:
             number = problem.place.rpartition(":")[2]
             source = lines[int(number) - 1][1] if number.isdigit() else ""
             text = f"{source or problem}: {problem.text}" if source else str(problem)
             problems.append(Problem(str(path), (), text))
-        raise ScenarioError(problems) from None
+        raise InputError(problems) from None
 
 
 def _ports(tables: Tables) -> _Switch:

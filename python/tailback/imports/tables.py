@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tailback.errors import InputError
 from tailback.files import FileRefusedError
 from tailback.files.json import read_json
-from tailback.scenario import Problem, ScenarioError
 
 Entry = dict[str, Any]
 
@@ -25,7 +25,7 @@ class Tables:
         """Reads the file.
 
         Raises:
-            ScenarioError: it cannot be read, or is no config_db.json: one line.
+            InputError: it cannot be read, or is no config_db.json: one line.
         """
         self._path = path
         self.not_honoured: list[str] = []
@@ -45,9 +45,9 @@ class Tables:
             )
 
     def refuse(self, where: str, found: str, expected: str) -> NoReturn:
-        """Raises a ScenarioError of one line that names the file, and the table and key."""
+        """Raises a InputError of one line that names the file, and the table and key."""
         at = f"{where}: " if where else ""
-        raise ScenarioError([Problem(str(self._path), (), f"{at}found {found}, expected {expected}")])
+        raise InputError.at(str(self._path), f"{at}found {found}, expected {expected}")
 
     def leave(self, what: str) -> None:
         """Something is not honoured, and why; said once."""

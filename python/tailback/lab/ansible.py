@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
+from tailback.errors import InputError
 from tailback.lab.model import LOCAL, Lab
 from tailback.lab.steps import Step
-from tailback.scenario import Problem, ScenarioError
 
 SHELL = "ansible.builtin.raw"
 """Runs a line as it is, and needs no Python on the host."""
@@ -120,7 +120,7 @@ def run(folder: Path, playbook: str, show: Callable[[str], None]) -> str:
     """Runs a playbook of the folder; gives a line on the task that failed, or nothing.
 
     Raises:
-        ScenarioError: ansible-runner or Ansible is not installed.
+        InputError: ansible-runner or Ansible is not installed.
     """
     where = folder.resolve()
     try:
@@ -130,7 +130,7 @@ def run(folder: Path, playbook: str, show: Callable[[str], None]) -> str:
             "found no ansible-runner, expected it for hosts that are not local: pip install 'tailback[lab]', "
             f"or run ansible-playbook -i {where / INVENTORY} {where / playbook} oneself"
         )
-        raise ScenarioError([Problem("tailback lab", (), text)]) from None
+        raise InputError.at("tailback lab", text) from None
     failed: list[str] = []
 
     def handle(event: dict[str, Any]) -> bool:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tailback.errors import InputError
 from tailback.lab import ansible, back
 from tailback.lab.back import MAX_PRINTED, NotGivenBack
 from tailback.lab.model import LOCAL, Lab
 from tailback.lab.reach import ask, last_line
 from tailback.lab.steps import Step, plan, words
-from tailback.scenario import Problem, ScenarioError
 
 UNDO, UNDONE = "undo.jsonl", "undone.jsonl"
 """A line a step: its number, its host, the kind of its way back, what it is about, what was printed."""
@@ -43,11 +43,11 @@ def prepare(lab: Lab, folder: Path) -> Path | None:
     """Writes the playbook of a lab, to be read before it runs; none where all hosts are this machine.
 
     Raises:
-        ScenarioError: the folder has an undo file: something is applied already.
+        InputError: the folder has an undo file: something is applied already.
     """
     if (folder / UNDO).exists():
         text = f"found {UNDO} of an earlier apply, expected none: tailback lab undo takes it back"
-        raise ScenarioError([Problem(str(folder), (), text)])
+        raise InputError.at(str(folder), text)
     if _here(lab):
         return None
     folder.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def apply(lab: Lab, folder: Path, show: Callable[[str], None]) -> None:
 
     Raises:
         StepFailed: a step has failed; those before it are in the undo file, if there are any.
-        ScenarioError: Ansible is needed, and not installed.
+        InputError: Ansible is needed, and not installed.
     """
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +115,7 @@ def undo(lab: Lab, folder: Path, show: Callable[[str], None]) -> Undone:
     """Takes back what was applied, the last first, and compares what is there with what was.
 
     Raises:
-        ScenarioError: there is nothing to take back, or Ansible is needed, and not installed.
+        InputError: there is nothing to take back, or Ansible is needed, and not installed.
     """
     entries, states = _journal(lab, folder)
     failed: list[str] = []
@@ -226,7 +226,7 @@ def _journal(
         text = file.read_bytes().decode(errors="replace")
     except OSError:
         missing = f"found no {UNDO}, expected the folder of tailback lab apply"
-        raise ScenarioError([Problem(str(folder), (), missing)]) from None
+        raise InputError.at(str(folder), missing) from None
     ways = {(s.host, s.back.kind, s.back.of): s for s in plan(lab) if s.back is not None}
     steps: list[tuple[int, Step, list[str]]] = []
     states: list[tuple[str, str, dict[str, Any] | None]] = []
@@ -247,11 +247,11 @@ def _journal(
                 steps.append((told["step"], step, step.back.lines(told["printed"])))
                 continue
         except NotGivenBack as error:
-            raise ScenarioError([Problem(f"{file}:{at}", (), str(error))]) from None
+            raise InputError.at(f"{file}:{at}", str(error)) from None
         except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
             pass
         expected = "expected a step of this lab (step, host, kind, of, printed), as apply writes them"
-        raise ScenarioError([Problem(f"{file}:{at}", (), f"found another line, {expected}")])
+        raise InputError.at(f"{file}:{at}", f"found another line, {expected}")
     return [(number, step, line) for number, step, lines in steps[::-1] for line in lines], states
 
 

@@ -13,13 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from tailback.errors import InputError
 from tailback.lab.model import Lab
 from tailback.lab.readers import BITS_PER_MIB, MAX_COUNTER
 from tailback.lab.recorded import RecordedTest, duration_s
 from tailback.live.recording import LiveRecording, empty_flows, flows_of, signals_of
 from tailback.plan import make_plan
 from tailback.results import Result
-from tailback.scenario import Problem, Scenario, ScenarioError
+from tailback.scenario import Scenario
 
 PS_PER_S, PS_PER_US = 10**12, 10**6
 MEASURED = "measured.csv"
@@ -75,7 +76,7 @@ class _Made:
         for row in self.counters:
             if row["value"] > MAX_COUNTER:
                 text = f"found {row['counter']} of {row['node']} that grew by 2^63 or more, expected less"
-                raise ScenarioError([Problem(one.test.name, (), text)])
+                raise InputError.at(one.test.name, text)
         self._fill()
 
     # Counters

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from tailback import library
+from tailback.errors import InputError, Problem
 from tailback.files import FileRefusedError, read_file
 from tailback.limits import SCENARIO_BYTES
-from tailback.scenario import Problem, Scenario, ScenarioError, load
+from tailback.scenario import Scenario, load
 from tailback.scenario.build import problem_of
 from tailback.scenario.document import Document, from_yaml
 from tailback.scenario.fields import Part, Priority, refuse
@@ -168,13 +169,13 @@ def read(given: str) -> tuple[Lab, Scenario]:
     """Reads and checks a lab, of a file or of the name of an example, and the scenario that models it.
 
     Raises:
-        ScenarioError: with all problems, one line each.
+        InputError: with all problems, one line each.
     """
     document = _document(given)
     try:
         lab = Lab.model_validate(document.data)
     except ValidationError as error:
-        raise ScenarioError(
+        raise InputError(
             [problem_of(one, document, Lab) for one in error.errors(include_url=False)]
         ) from None
     named = Path(lab.scenario)
@@ -182,7 +183,7 @@ def read(given: str) -> tuple[Lab, Scenario]:
     scenario = load(document.folder / named if own else lab.scenario)
     problems = [Problem(document.origin(path), path, text) for path, text in _conflicts(lab, scenario)]
     if problems:
-        raise ScenarioError(problems)
+        raise InputError(problems)
     return lab, scenario
 
 
@@ -192,11 +193,11 @@ def _document(given: str) -> Document:
     try:
         document = from_yaml(read_file(given, SCENARIO_BYTES), given)
     except FileRefusedError as error:
-        raise ScenarioError([Problem(given, (), str(error))]) from None
+        raise InputError.at(given, str(error)) from None
     except OSError as error:
         found = (error.strerror or str(error)).lower()
         expected = f"a file, or one of the examples {', '.join(library.labs())}"
-        raise ScenarioError([Problem(given, (), f"found {found}, expected {expected}")]) from None
+        raise InputError.at(given, f"found {found}, expected {expected}") from None
     document.folder = Path(given).parent
     return document
 

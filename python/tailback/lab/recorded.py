@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from tailback.errors import InputError
 from tailback.lab import readers
 from tailback.lab.model import Lab, LabTest
 from tailback.lab.readers import Perftest, QdiscCounters, Unread
-from tailback.scenario import Problem, ScenarioError
 
 MOST_BYTES = 16 << 20
 MAX_S = 1e6
@@ -54,21 +54,21 @@ def read(lab: Lab, folder: Path, test: LabTest) -> RecordedTest:
     """Reads what was recorded of a test.
 
     Raises:
-        ScenarioError: there is nothing of it, or a file is not what its name says.
+        InputError: there is nothing of it, or a file is not what its name says.
     """
     where, missing = folder / test.name, list[str]()
     result = _one(where, "perftest", readers.perftest)
     if result is None:
         text = f"found no perftest.json or perftest.txt, expected what {test.tool} of {test.name} printed"
-        raise ScenarioError([Problem(str(where), (), text)])
+        raise InputError.at(str(where), text)
     latency = test.tool == "ib_write_lat"
     if (result.latency_us is not None) != latency:
         text = f"found no {'latency' if latency else 'bandwidth'}, expected what {test.tool} prints"
-        raise ScenarioError([Problem(str(where), (), text)])
+        raise InputError.at(str(where), text)
     length_s = duration_s(test, result)
     if not 0 < length_s <= MAX_S:
         text = f"found a test of {length_s:g} s by its figures, expected more than 0 and at most {MAX_S:g} s"
-        raise ScenarioError([Problem(str(where), (), text)])
+        raise InputError.at(str(where), text)
     between = sorted(where.glob("during-*"), key=lambda one: _at(one) or 0.0)
     steps = [
         (where / "before", 0.0),
@@ -149,8 +149,8 @@ def _at(folder: Path) -> float | None:
             raise ValueError
         return found
     except (OSError, ValueError):
-        raise ScenarioError(
-            [Problem(str(folder / "at"), (), "found no number, expected seconds since the start of the test")]
+        raise InputError.at(
+            str(folder / "at"), "found no number, expected seconds since the start of the test"
         ) from None
 
 
@@ -163,7 +163,7 @@ def _one(folder: Path, name: str, reader: Callable[[str], _Read]) -> _Read | Non
     ]
     if len(found) > 1 and found[0][1] != found[1][1]:
         text = f"found other figures than in {found[0][0].name}, expected one of the two files"
-        raise ScenarioError([Problem(str(found[1][0]), (), text)])
+        raise InputError.at(str(found[1][0]), text)
     return found[0][1] if found else None
 
 
@@ -174,15 +174,13 @@ def _of_file(file: Path, reader: Callable[[str], _Read]) -> _Read | None:
     except OSError:
         return None
     if len(text) > MOST_BYTES:
-        raise ScenarioError(
-            [Problem(str(file), (), f"found more than {MOST_BYTES >> 20} MiB, expected less")]
-        )
+        raise InputError.at(str(file), f"found more than {MOST_BYTES >> 20} MiB, expected less")
     try:
         return reader(text)
     except Unread as error:
         line = error.line_in(text)
         place, wrong = (file, "something else") if line is None else (f"{file}:{line}", "another number")
-        raise ScenarioError([Problem(str(place), (), f"found {wrong}, expected {error}")]) from None
+        raise InputError.at(str(place), f"found {wrong}, expected {error}") from None
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError):
         text = "found something else, expected what the tool of its name prints"
-        raise ScenarioError([Problem(str(file), (), text)]) from None
+        raise InputError.at(str(file), text) from None

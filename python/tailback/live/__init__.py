@@ -10,13 +10,14 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tailback import signals
+from tailback.errors import InputError, Problem
 from tailback.files.out_folder import OutFolder
 from tailback.live.plan import live_plan
 from tailback.live.recording import recording
 from tailback.live.remote import remote
 from tailback.plan import make_plan
 from tailback.running import own_controllers
-from tailback.scenario import Problem, Scenario, ScenarioError
+from tailback.scenario import Scenario
 
 if TYPE_CHECKING:
     from tailback._engine import Live
@@ -69,7 +70,7 @@ def run(
     `tailback.live.veth`.
 
     Raises:
-        ScenarioError: it has what is simulated only, an interface cannot be used, or a controller failed.
+        InputError: it has what is simulated only, an interface cannot be used, or a controller failed.
         InterfaceGone: with the result of what was measured until then.
     """
     if scenario.veth is not None:
@@ -78,7 +79,7 @@ def run(
         from tailback._engine import Live
     except ImportError:
         text = "found another system, expected Linux: packet sockets are its own"
-        raise ScenarioError([Problem("tailback live", (), text)]) from None
+        raise InputError.at("tailback live", text) from None
     plan, live = make_plan(scenario), live_plan(scenario, slowdown, interfaces, verb)
     far_end = remote(perftest, live, Live.memory) if perftest else nullcontext()
     with far_end as far, own_controllers(scenario):
@@ -87,12 +88,12 @@ def run(
         except OSError as error:
             found = (error.strerror or str(error)).lower()
             problem = Problem(str(error.filename), (), f"found {found}, {REFUSED}")
-            raise ScenarioError([problem]) from None
+            raise InputError([problem]) from None
         if capture is not None and folder is not None:
             hosts = scenario.network.hosts
             if capture not in hosts or (interfaces is not None and capture not in interfaces):
                 text = f"found {capture}, expected a host that is here"
-                raise ScenarioError([Problem("--capture", (), text)])
+                raise InputError.at("--capture", text)
             engine.capture(str(folder.held() / CAPTURE), hosts.index(capture))
         if clock is not None:
             _follow(engine, clock)
@@ -128,7 +129,7 @@ def _follow(engine: Live, clock: str) -> None:
     except OSError as error:
         found = (error.strerror or str(error)).lower()
         text = f"found {found}, expected the file of a tailback point --clock that runs"
-        raise ScenarioError([Problem(clock, (), text)]) from None
+        raise InputError.at(clock, text) from None
 
 
 def _on_kernel(
@@ -141,11 +142,9 @@ def _on_kernel(
 ) -> Result:
     if interfaces is not None or capture is not None:
         what = "--capture" if capture is not None else "endpoint"
-        raise ScenarioError([Problem(what, (), "found a veth pair, expected a scenario with hosts")])
+        raise InputError.at(what, "found a veth pair, expected a scenario with hosts")
     if sys.platform != "linux":
-        raise ScenarioError(
-            [Problem("tailback live", (), "found another system, expected Linux: veth is its own")]
-        )
+        raise InputError.at("tailback live", "found another system, expected Linux: veth is its own")
     from tailback.live import veth
 
     return veth.run(scenario, folder, report=report, progress=progress)

@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from tailback.errors import InputError
 from tailback.plan import make_plan
-from tailback.scenario import Problem, Scenario, ScenarioError
+from tailback.scenario import Scenario
 from tailback.scenario.congestion import about, kinds
 from tailback.scenario.network import Network
 
@@ -40,7 +41,7 @@ def live_plan(
     `verb`: what carries messages, write, send or read.
 
     Raises:
-        ScenarioError: the scenario has what is simulated only.
+        InputError: the scenario has what is simulated only.
     """
     plan = make_plan(scenario)
     network = scenario.network
@@ -68,10 +69,6 @@ def live_plan(
             for _ in range(writer["qps"])
         ],
     }
-
-
-def _refuse(what: str, why: str) -> ScenarioError:
-    return ScenarioError([Problem(what, (), why)])
 
 
 def _check(plan: Plan, network: Network, made: bool) -> None:
@@ -103,24 +100,24 @@ def _check(plan: Plan, network: Network, made: bool) -> None:
     ]
     for place, what, found in simulated:
         if found:
-            raise _refuse(place, f"found {what}, expected what runs with real packets: kind: write")
+            raise InputError.at(place, f"found {what}, expected what runs with real packets: kind: write")
     if any(one["transport"]["loss_recovery"] != "go-back-n" for one in plan["nics"]):
         text = (
             "found selective-repeat, expected go-back-n: real packets do not say where out of order ones go"
         )
-        raise _refuse("host.transport.loss_recovery", text)
+        raise InputError.at("host.transport.loss_recovery", text)
     if not plan["writers"]:
-        raise _refuse("traffic", "found nothing, expected kind: write")
+        raise InputError.at("traffic", "found nothing, expected kind: write")
     for writer in plan["writers"]:
         if writer["message"] > MOST_MESSAGE:
-            raise _refuse(
+            raise InputError.at(
                 "traffic", f"found a message of {writer['message']} B, expected at most {MOST_MESSAGE} B"
             )
     if sum(writer["qps"] for writer in plan["writers"]) > MOST_QPS:
-        raise _refuse("traffic", f"found more queue pairs, expected at most {MOST_QPS}")
+        raise InputError.at("traffic", f"found more queue pairs, expected at most {MOST_QPS}")
     nodes = len(network.hosts) + len(network.switches)
     if made and (not network.switches or len(network.wires) != nodes - 1):
-        raise _refuse(
+        raise InputError.at(
             "topology", "found a network of several routes or no switch, expected star, dumbbell or a tree"
         )
 
@@ -132,7 +129,7 @@ def _check_controllers(scenario: Scenario) -> None:
         if known.reads_switches or known.counts_hops:
             needs = "telemetry" if known.reads_switches else "the number of hops"
             why = f"expected a controller that does without {needs}, which RoCEv2 packets do not carry"
-            raise _refuse("host.congestion", f"found {kind}, {why}")
+            raise InputError.at("host.congestion", f"found {kind}, {why}")
 
 
 def _bin(duration_ps: int, most: int) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from tailback.errors import InputError
 from tailback.live.neighbours import neighbours
 from tailback.live.perftest import MTUS, PORT, End, Exchange, ExchangeError
-from tailback.scenario import Problem, ScenarioError
 
 if TYPE_CHECKING:
     from tailback.results import Result
@@ -60,16 +60,12 @@ class Remote:
         self.exchange.close()
 
 
-def _problem(text: str) -> ScenarioError:
-    return ScenarioError([Problem(OPTION, (), text)])
-
-
 def _address(given: str) -> tuple[str, int]:
     host, colon, port = given.rpartition(":")
     if not colon:
         return given, PORT
     if not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise _problem(f"found {given}, expected ADDRESS or ADDRESS:PORT")
+        raise InputError.at(OPTION, f"found {given}, expected ADDRESS or ADDRESS:PORT")
     return host, int(port)
 
 
@@ -77,11 +73,13 @@ def _here(live: Mapping[str, Any]) -> int:
     """Number of the only host that is here; it has an end of every queue pair, and the same one."""
     here = [number for number, host in enumerate(live["hosts"]) if host["interface"]]
     if len(here) != 1:
-        raise _problem(f"found {len(here)} hosts with an interface here, expected one")
+        raise InputError.at(OPTION, f"found {len(here)} hosts with an interface here, expected one")
     for end in ("src", "dst"):
         if all(flow[end] == here[0] for flow in live["flows"]):
             return here[0]
-    raise _problem("found queue pairs of other hosts, or both ways, expected one host that writes to another")
+    raise InputError.at(
+        OPTION, "found queue pairs of other hosts, or both ways, expected one host that writes to another"
+    )
 
 
 @contextmanager
@@ -91,12 +89,14 @@ def remote(given: str, live: dict[str, Any], memory: Callable[[int], tuple[int, 
     Fills in the other end of each queue pair of `live`. `memory`: see `Live.memory` of the engine.
 
     Raises:
-        ScenarioError: nobody is there, or it is no `ib_write_bw`.
+        InputError: nobody is there, or it is no `ib_write_bw`.
     """
     number = _here(live)
     host, flows = live["hosts"][number], live["flows"]
     if host["mtu"] not in MTUS:
-        raise _problem(f"found host.mtu of {host['mtu']} B, expected 256, 512, 1024, 2048 or 4096")
+        raise InputError.at(
+            OPTION, f"found host.mtu of {host['mtu']} B, expected 256, 512, 1024, 2048 or 4096"
+        )
     writes = flows[0]["src"] == number
     server = _address(given)
     try:
@@ -125,8 +125,8 @@ def remote(given: str, live: dict[str, Any], memory: Callable[[int], tuple[int, 
                 }
             yield Remote(exchange, flows[0]["message"], flows[0]["verb"] == "send")
     except ExchangeError as error:
-        raise _problem(str(error)) from None
+        raise InputError.at(OPTION, str(error)) from None
     except OSError as error:
         text = (error.strerror or str(error)).lower()
         text = f"{host['interface']}: found {text}, expected an interface of this namespace"
-        raise _problem(text) from None
+        raise InputError.at(OPTION, text) from None

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tailback.measures.collective_bound import Bound, bound
 from tailback.measures.jobs import bound_of_messages
 from tailback.measures.registry import NAN, measure
-from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 from tailback.scenario.network import Network

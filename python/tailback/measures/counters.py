@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+import pyarrow.compute as pc
+
 from tailback.measures.registry import NAN, measure
-from tailback.recorded import compute as pc
 from tailback.recorded.run import Recorded
 
 BITS_OF_MIB = 8 * 2**20

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, span
 from tailback.measures.throughput import total_goodput
-from tailback.recorded import compute as pc
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP
 

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailback import text
 from tailback.measures.cuts import cuts, place
 from tailback.measures.registry import NAN, measure
 from tailback.measures.throughput import ideal_payload_share
-from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, last_start, since_s
-from tailback.recorded import compute as pc
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import CE_MARK, CNP, DELAY_PROBE, DROP, NAK
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tailback.measures.fairness import jain
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, since_s, span
-from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.parts import goodput
 from tailback.recorded.run import Recorded

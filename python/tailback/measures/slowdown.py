@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailback import text
-from tailback.recorded import compute as pc
 from tailback.recorded.run import Recorded
 
 Array = npt.NDArray[np.float64]

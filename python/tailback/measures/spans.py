@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailback.measures.registry import NAN, measure
-from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.remember import remembered
 from tailback.recorded.run import Recorded

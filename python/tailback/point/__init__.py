@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from tailback import signals
+from tailback.errors import InputError
 from tailback.files.json import in_lines
 from tailback.files.out_folder import LAST, OutFolder, write_file
 from tailback.files.parquet import as_parquet
 from tailback.point.settings import PointSettings
-from tailback.scenario import Problem, ScenarioError
 from tailback.version import __version__
 
 MIRROR = "capture.pcap"
@@ -41,20 +41,20 @@ def run(
     programs with end points that find this program's clock by it.
 
     Raises:
-        ScenarioError: an interface cannot be used; it is named in one line.
+        InputError: an interface cannot be used; it is named in one line.
         OSError: the file cannot be written.
     """
     try:
         from tailback._engine import Point
     except ImportError:
         text = "found another system, expected Linux: packet sockets are its own"
-        raise ScenarioError([Problem("tailback point", (), text)]) from None
+        raise InputError.at("tailback point", text) from None
     try:
         point = Point(first, second, settings.for_engine())
     except OSError as error:
         found = (error.strerror or str(error)).lower()
         text = f"found {found}, expected an interface that may be read (CAP_NET_RAW)"
-        raise ScenarioError([Problem(str(error.filename), (), text)]) from None
+        raise InputError.at(str(error.filename), text) from None
     if mirror is not None:
         point.mirror(str(mirror))
     if clock is not None:
@@ -63,7 +63,7 @@ def run(
         except OSError as error:
             found = (error.strerror or str(error)).lower()
             text = f"found {found}, expected a file that can be made"
-            raise ScenarioError([Problem(clock[0], (), text)]) from None
+            raise InputError.at(clock[0], text) from None
     end = None if duration_ps is None else time.monotonic() + duration_ps / 1e12
     ended_by = None
     with signals.noted() as seen:

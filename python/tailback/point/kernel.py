@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tailback import signals
+from tailback.errors import InputError, Problem
 from tailback.lab.back import (
     NotGivenBack,
     addresses,
@@ -33,7 +34,6 @@ from tailback.lab.reach import ask, last_line
 from tailback.lab.readers import QdiscCounters, Unread, tc
 from tailback.lab.steps import Step, bridge_steps, words
 from tailback.point.settings import PointSettings
-from tailback.scenario import Problem, ScenarioError
 
 BRIDGE = "tailback-cp"
 STEP_PS = 200_000_000_000
@@ -67,7 +67,7 @@ def run(
     """Has the kernel forward between two interfaces of a namespace, until the time is over or a signal comes.
 
     Raises:
-        ScenarioError: it cannot be set up, or has what only the program's point has; nothing of it is left.
+        InputError: it cannot be set up, or has what only the program's point has; nothing of it is left.
     """
     namespace, names = _place(first, second)
     with signals.noted() as seen, _set_up(namespace, names, settings) as left:
@@ -138,14 +138,10 @@ def _place(first: str, second: str) -> tuple[str, list[str]]:
     """Namespace, empty for this one, and the names there."""
     parted = [name.rpartition("/") for name in (first, second)]
     if parted[0][0] != parted[1][0]:
-        raise _refused(
-            f"found {first} and {second}, expected interfaces of one namespace: a bridge joins these"
+        raise InputError.at(
+            _NAME, f"found {first} and {second}, expected interfaces of one namespace: a bridge joins these"
         )
     return parted[0][0], [name for _, _, name in parted]
-
-
-def _refused(text: str) -> ScenarioError:
-    return ScenarioError([Problem(_NAME, (), text)])
 
 
 def _ask(namespace: str, command: Sequence[str] | str) -> tuple[int, str, str]:
@@ -172,10 +168,12 @@ def _steps(namespace: str, names: list[str], settings: PointSettings) -> list[St
     }
     for key, value in only_ours.items():
         if value:
-            raise _refused(f"found {key}, expected rate, buffer and ecn: the kernel's bridge has no more")
+            raise InputError.at(
+                _NAME, f"found {key}, expected rate, buffer and ecn: the kernel's bridge has no more"
+            )
     if settings.ecn is None:
-        raise _refused(
-            "found no ecn, expected k_min, k_max and p_max, which are RED's min, max and probability"
+        raise InputError.at(
+            _NAME, "found no ecn, expected k_min, k_max and p_max, which are RED's min, max and probability"
         )
     ports_were = [_link(namespace, name) for name in names]
     mtus = [port["mtu"] for port in ports_were]
@@ -197,7 +195,7 @@ def _steps(namespace: str, names: list[str], settings: PointSettings) -> list[St
     except ValidationError as error:
         one = error.errors(include_url=False)[0]
         key, expected = str(one["loc"][-1]), one["msg"].removeprefix("Input should be ")
-        raise _refused(f"{_OF_RED.get(key, key)}: expected {expected}") from None
+        raise InputError.at(_NAME, f"{_OF_RED.get(key, key)}: expected {expected}") from None
     made, *rest = bridge_steps(bridge)
     begun = _begun(os.getpid())
     was = [f"{name} mtu {port['mtu']} {_state(port)}" for name, port in zip(names, ports_were, strict=True)]
@@ -218,11 +216,13 @@ def _link(namespace: str, name: str) -> dict[str, Any]:
     """What `ip` tells of a device."""
     status, out, said = _ask(namespace, ["ip", "-j", "-d", "link", "show", "dev", name])
     if status:
-        raise _refused(f"found {last_line(said)!r}, expected an interface that may join a bridge: {name}")
+        raise InputError.at(
+            _NAME, f"found {last_line(said)!r}, expected an interface that may join a bridge: {name}"
+        )
     try:
         return link(out, name)
     except NotGivenBack as error:
-        raise _refused(f"{error}: {name}") from None
+        raise InputError.at(_NAME, f"{error}: {name}") from None
 
 
 def _state(found: dict[str, Any]) -> str:
@@ -252,7 +252,7 @@ def _cleaned(namespace: str) -> Iterator[str]:
     name = f"{namespace}/{BRIDGE}" if namespace else BRIDGE
     try:
         bridge = _link(namespace, BRIDGE)
-    except ScenarioError:
+    except InputError:
         return
     made = _MADE.fullmatch(bridge.get("ifalias", ""))
     if made is None or bridge.get("linkinfo", {}).get("info_kind") != "bridge":
@@ -268,7 +268,7 @@ def _cleaned(namespace: str) -> Iterator[str]:
         try:
             if _link(namespace, port).get("master") != BRIDGE:
                 continue  # somebody else's by now
-        except ScenarioError:
+        except InputError:
             continue  # gone
         commands = [["ip", "link", "set", "dev", port, "nomaster", "mtu", mtu, state]]
         _, out, _ = _ask(namespace, ["tc", "-j", "qdisc", "show", "dev", port, "root"])
@@ -289,13 +289,13 @@ def _set_up(namespace: str, names: list[str], settings: PointSettings) -> Iterat
     """The bridge, for as long as it is used. Afterwards the list tells what could not be given back.
 
     Raises:
-        ScenarioError: it cannot be set up, or what was there could not be given back afterwards.
+        InputError: it cannot be set up, or what was there could not be given back afterwards.
     """
     steps = _steps(namespace, names, settings)
     was = {name: _found(namespace, name) for name in names}
     undo: list[str] = []
     left: list[str] = []
-    problem: ScenarioError | None = None
+    problem: InputError | None = None
     try:
         # What could not be given back is refused before anything is touched.
         for step in steps:
@@ -305,10 +305,12 @@ def _set_up(namespace: str, names: list[str], settings: PointSettings) -> Iterat
             status, _, said = _ask(namespace, step.command)
             if status:
                 missing = ", and a kernel with sch_red and sch_tbf" if "unknown" in said else ""
-                raise _refused(f"found {last_line(said)!r}, expected that this works{missing}: {step.do}")
+                raise InputError.at(
+                    _NAME, f"found {last_line(said)!r}, expected that this works{missing}: {step.do}"
+                )
             undo += back[::-1]
         yield left
-    except ScenarioError as error:
+    except InputError as error:
         problem = error
     finally:
         for line in undo[::-1]:
@@ -319,7 +321,7 @@ def _set_up(namespace: str, names: list[str], settings: PointSettings) -> Iterat
                 left += _differences(namespace, name, before)
     if problem is not None:
         not_back = [Problem(_NAME, (), f"not as before: {one}") for one in left]
-        raise ScenarioError([*problem.problems, *not_back])
+        raise InputError([*problem.problems, *not_back])
 
 
 def _differences(namespace: str, name: str, was: dict[str, Any]) -> Iterator[str]:
@@ -337,11 +339,11 @@ def _way_back(namespace: str, step: Step) -> list[str]:
         return []
     status, printed, said = _ask(namespace, words(step.back.read))
     if status:
-        raise _refused(f"found {last_line(said)!r}, expected that this works: {step.back.read}")
+        raise InputError.at(_NAME, f"found {last_line(said)!r}, expected that this works: {step.back.read}")
     try:
         return step.back.lines(printed)
     except NotGivenBack as error:
-        raise _refused(str(error)) from None
+        raise InputError.at(_NAME, str(error)) from None
 
 
 def _gone(namespace: str, name: str) -> bool:

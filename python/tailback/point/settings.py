@@ -11,11 +11,11 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from tailback.errors import InputError, Problem, found, one_of
 from tailback.files import read_file
 from tailback.limits import SCENARIO_BYTES
-from tailback.scenario import Problem, ScenarioError, declared
+from tailback.scenario import declared
 from tailback.scenario.document import Document, from_yaml
-from tailback.scenario.errors import found, one_of
 from tailback.scenario.fields import Part, Priority, like
 from tailback.units import DURATION, RATE, SIZE
 
@@ -132,7 +132,7 @@ def read(file: Path | None, sets: Sequence[str] = ()) -> PointSettings:
     """Reads and checks a file, or the defaults, with values set on top (`ecn.k_min=20KB`).
 
     Raises:
-        ScenarioError: with all problems, one line each.
+        InputError: with all problems, one line each.
     """
     document = Document({}) if file is None else from_yaml(_text(file), str(file))
     if document.data is None:
@@ -141,13 +141,13 @@ def read(file: Path | None, sets: Sequence[str] = ()) -> PointSettings:
         path, equals, text = setting.partition("=")
         parts = tuple(int(part) if part.isdigit() else part for part in path.split("."))
         if not equals or not all(str(part) for part in parts):
-            raise ScenarioError([Problem("--set", (), f"found {setting!r}, expected path=value")])
+            raise InputError.at("--set", f"found {setting!r}, expected path=value")
         document.put(parts, from_yaml(text, "--set", lines=False))
     try:
         return PointSettings.model_validate(document.data)
     except ValidationError as error:
         problems = [_problem(one, document) for one in error.errors(include_url=False)]
-        raise ScenarioError(problems) from None
+        raise InputError(problems) from None
 
 
 def _text(file: Path) -> bytes:
@@ -155,7 +155,7 @@ def _text(file: Path) -> bytes:
         return read_file(str(file), SCENARIO_BYTES)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ScenarioError([Problem(str(file), (), f"found {reason}, expected a file")]) from None
+        raise InputError.at(str(file), f"found {reason}, expected a file") from None
 
 
 _SECTIONS: dict[str, type[Part]] = {"ecn": Ecn, "pfc": Pfc, "events": Event}

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-
-from tailback.recorded import compute as pc
+import pyarrow.compute as pc
 
 Numbers = npt.NDArray[np.int64]
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailback.limits import RESULT_BINS, RESULT_VALUES
-from tailback.recorded import compute as pc
 from tailback.text import natural
 
 ITEM, ITEM_AT_SENDER = "item", "item-at-sender"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow.compute as pc
 
-from tailback.recorded import compute as pc
 from tailback.recorded.alike import alike
 from tailback.recorded.bins import Array
 from tailback.recorded.remember import remembered

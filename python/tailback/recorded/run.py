@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailback.files.outputs import Outputs
-from tailback.recorded import compute as pc
 from tailback.recorded.bins import Bins
 from tailback.recorded.flows import flows_of
 from tailback.recorded.setup import ScenarioSetup, Setup
@@ -139,7 +139,10 @@ class Recorded:
             entities=pa.table(recording.entities),
             signals=pa.table(recording.signals),
             # Table.sort_by would start threads.
-            counters=pc.take(counters, pc.sort_indices(counters, ["node", "port", "counter"])),
+            counters=pc.take(
+                counters,
+                pc.sort_indices(counters, [(name, "ascending") for name in ("node", "port", "counter")]),
+            ),
             counter_names=sorted(pc.unique(everything.column("counter")).to_pylist()),
             meta=meta,
             setup=setup,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tailback.recorded import compute as pc
 from tailback.recorded.alike import alike
 from tailback.recorded.bins import PS_PER_S, Array, Bins, changes
 from tailback.text import natural

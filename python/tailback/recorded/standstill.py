@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from tailback import text
-from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S, Bins
 from tailback.recorded.setup import Setup
 from tailback.recorded.signals import PFC_PAUSE, SignalLog

@@ -6,9 +6,9 @@ import re
 from itertools import pairwise
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tailback import measures, text
-from tailback.recorded import compute as pc
 from tailback.recorded import parts
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE

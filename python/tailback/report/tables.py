@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailback import text
-from tailback.recorded import compute as pc
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE, TCP
 from tailback.summary import summarise

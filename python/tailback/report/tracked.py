@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailback import measures, text
-from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE, TCP

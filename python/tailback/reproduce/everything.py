@@ -34,7 +34,7 @@ def reproduce_all(
     """Runs every published experiment, `jobs` runs at a time; or `on` a Ray cluster, as `tailback.sweep`.
 
     `out`: a folder, new or empty, for the front page reproduce.html, reproduce.json, and a folder for each
-    experiment with its own page. ScenarioError when it cannot be used; nothing was run then.
+    experiment with its own page. InputError when it cannot be used; nothing was run then.
     """
     with claimed(out) as folder:
         done = AllReproductions(quick)

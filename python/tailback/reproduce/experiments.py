@@ -12,11 +12,10 @@ import yaml
 from pydantic import Field, field_validator, model_validator
 
 from tailback import library
+from tailback.errors import InputError, Problem, one_of
 from tailback.files.written import Written
 from tailback.measures import MEASURES
 from tailback.recorded.run import Recorded
-from tailback.scenario import Problem, ScenarioError
-from tailback.scenario.errors import one_of
 from tailback.text import by_unit
 
 Kind = Literal["given", "calibrated", "predicted"]
@@ -345,7 +344,7 @@ class Experiment(Written):
         """The part of it that some claims need, in the order of the whole.
 
         Raises:
-            ScenarioError: there is no claim of that id.
+            InputError: there is no claim of that id.
         """
         known = [claim.id for claim in self.claims]
         as_known = {one.lower(): one for one in known}
@@ -356,7 +355,7 @@ class Experiment(Written):
             if one not in known
         ]
         if problems:
-            raise ScenarioError(problems)
+            raise InputError(problems)
         claims = [claim for claim in self.claims if claim.id in ids]
         tables = [item for item in self.sensitivity if set(item.claims) & set(ids)]
         needed = {run for claim in claims for run in claim.runs}
@@ -372,9 +371,7 @@ class Experiment(Written):
 
 
 def load_published(name: str) -> Experiment:
-    """A published experiment. ScenarioError when there is none of that name."""
+    """A published experiment. InputError when there is none of that name."""
     if name not in library.published():
-        raise ScenarioError(
-            [Problem(name, (), f"found no such experiment, expected {one_of(name, library.published())}")]
-        )
+        raise InputError.at(name, f"found no such experiment, expected {one_of(name, library.published())}")
     return Experiment.model_validate(yaml.safe_load(library.published_text(name)))

@@ -36,7 +36,7 @@ def reproduce(
 
     `out`: a folder, new or empty, for reproduce.html, reproduce.json and one folder a run (under runs/); None
     writes nothing. `quick` runs each scenario for a fraction of its time: the verdicts are then only a first
-    look, and say so. `only` names the claims to check, by their ids; nothing else is run. ScenarioError when
+    look, and say so. `only` names the claims to check, by their ids; nothing else is run. InputError when
     there is no experiment or claim of that name, or `out` cannot be used; nothing was run then. OSError when
     it cannot be written; runs that are complete are there then, and reproduce.json, which comes last, is not.
     """
@@ -129,7 +129,7 @@ def planned_runs(name: str, quick: bool = False, only: Sequence[str] = ()) -> in
     """How many runs an experiment, or some of its claims, will take.
 
     Raises:
-        ScenarioError: there is no experiment or claim of that name.
+        InputError: there is no experiment or claim of that name.
     """
     experiment = load_published(name)
     if only:

@@ -75,7 +75,7 @@ class Runs:
         """Nothing is started yet. `on` is a Ray cluster, see `tailback.executors.ray`, in place of `jobs`.
 
         Raises:
-            ScenarioError: there is no such cluster.
+            InputError: there is no such cluster.
         """
         self._runner = runner or engine
         self._progress = progress or (lambda what, share: None)

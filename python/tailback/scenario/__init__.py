@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from tailback.library import names as builtin_names
-from tailback.scenario.errors import Problem, ScenarioError
 from tailback.scenario.load import Source, load, loads
 from tailback.scenario.model import Scenario
 from tailback.scenario.schema import json_schema
 from tailback.scenario.show import show
 
 __all__ = [
-    "Problem",
     "Scenario",
-    "ScenarioError",
     "Source",
     "builtin_names",
     "json_schema",

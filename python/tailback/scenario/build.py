@@ -13,11 +13,11 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from tailback.controller import FORM, Checked, Factory, checked, from_source, split
+from tailback.errors import InputError, Path, Problem, found, one_of
 from tailback.limits import CONTROLLER_BYTES, MAX_PROBLEMS
 from tailback.scenario.checks import conflicts
 from tailback.scenario.controllers import NAMES, Controllers
 from tailback.scenario.document import Document
-from tailback.scenario.errors import Path, Problem, ScenarioError, found, one_of
 from tailback.scenario.fields import kind_of
 from tailback.scenario.hosts import Budget
 from tailback.scenario.model import Scenario
@@ -51,7 +51,7 @@ def build(document: Document, factories: Mapping[str, Factory] | None = None) ->
     """Checks a document. `factories` are controllers that were given in Python.
 
     Raises:
-        ScenarioError: with all problems of its fields and all conflicts between fields.
+        InputError: with all problems of its fields and all conflicts between fields.
     """
     problems: list[Problem] = []
     refused: list[Path] = []
@@ -81,7 +81,7 @@ def build(document: Document, factories: Mapping[str, Factory] | None = None) ->
         found_out = [Problem(document.origin(path), path, text) for path, text in first]
         problems += [problem for problem in found_out if not _follows_from(problem, refused, conflict=True)]
     if problems or scenario is None:
-        raise ScenarioError(problems)
+        raise InputError(problems)
     scenario.origins.update(document.origins)
     return scenario
 
@@ -90,14 +90,14 @@ def with_seed(scenario: Scenario, seed: int) -> Scenario:
     """A checked scenario with another seed, without reading it again.
 
     Raises:
-        ScenarioError: what this seed draws cannot be run.
+        InputError: what this seed draws cannot be run.
     """
     other = scenario.model_copy(update={"run": scenario.run.model_copy(update={"seed": seed})})
     other._messages, other._placed = {}, {}
     first = islice(conflicts(other), MAX_PROBLEMS + 1)
     problems = [Problem(scenario.origins.get(path, ""), path, text) for path, text in first]
     if problems:
-        raise ScenarioError(problems)
+        raise InputError(problems)
     return other
 
 
@@ -106,7 +106,7 @@ def _own_controllers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     for name, text in scenario.controllers.items():
         try:
             scenario.own_controllers[name] = _own_controller(scenario, name, text)
-        except ScenarioError as error:
+        except InputError as error:
             yield ("controllers", name), error.problems[0].text
         except ValueError as error:
             yield ("controllers", name), str(error)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
 
-from tailback.scenario.errors import found
+from tailback.errors import found
 from tailback.units import RATE, SIZE, Quantity, UnitError, format_rate
 
 

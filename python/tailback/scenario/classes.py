@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
+from tailback.errors import found
 from tailback.scenario import declared
-from tailback.scenario.errors import found
 from tailback.scenario.fields import Part, Priority, setting
 
 DATA = "data"

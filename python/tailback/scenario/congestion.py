@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tailback.errors import Path, found
 from tailback.scenario.controllers import ABOUT, Controllers
-from tailback.scenario.errors import Path, found
 from tailback.scenario.fields import Part
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Host, Scenario

@@ -3,7 +3,6 @@
 Made by tools/make_settings.py from crates/proto/src/congestion; not to be edited.
 """
 
-# ruff: noqa: E501
 # No `from __future__ import annotations`: each annotation would be compiled when the module is loaded.
 
 from typing import Annotated, ClassVar, Literal

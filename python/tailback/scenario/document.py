@@ -21,8 +21,8 @@ from yaml.reader import Reader
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
+from tailback.errors import InputError, Path, Problem, found
 from tailback.limits import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES, SCENARIO_BYTES
-from tailback.scenario.errors import Path, Problem, ScenarioError, found
 from tailback.units import format_size
 
 _TAG = "tag:yaml.org,2002:"
@@ -59,7 +59,7 @@ class Document:
         """Sets the value at `path`, making the mappings on the way to it.
 
         Raises:
-            ScenarioError: what is on the way is neither a mapping nor a list with that index.
+            InputError: what is on the way is neither a mapping nor a list with that index.
         """
         label = new.origin(())
         holder = self.data
@@ -72,13 +72,13 @@ class Document:
                         f"an index of 0 to {len(holder) - 1}" if holder else "another path: the list is empty"
                     )
                     text = f"found {found(part)} below {_name(here)}, expected {choice}"
-                    raise ScenarioError([Problem(label, path, text)])
+                    raise InputError.at(label, text, path)
                 key: Any = part
             elif isinstance(holder, dict):
                 key = str(part)
             else:
                 text = f"found {found(holder)} at {_name(here)}, expected a mapping or a list"
-                raise ScenarioError([Problem(label, path, text)])
+                raise InputError.at(label, text, path)
             if last:
                 if key in _keys(holder):
                     self._forget((*_real(path[:-1], self.data), key), holder[key])
@@ -165,14 +165,14 @@ class _Builder:
     def refuse(self, node: yaml.Node, path: Path, text: str) -> None:
         self.problems.append(Problem(self.place(node), path, text))
         if len(self.problems) > MAX_PROBLEMS:
-            raise ScenarioError(self.problems)
+            raise InputError(self.problems)
 
     def build(self, node: yaml.Node, path: Path, place: str) -> Any:
         """The data of a node; `place` is that of its key, which is where a reader looks for it."""
         self.values += 1
         if self.values > self.most_values:
             text = f"found more than {self.most_values} values (aliases expanded), expected at most that many"
-            raise ScenarioError([Problem(place, path[:4], text)])
+            raise InputError.at(place, text, path[:4])
         self.origins[path] = place
         if id(node) in self.open:
             self.refuse(node, path, "found an alias inside of what it stands for, expected no recursion")
@@ -247,11 +247,11 @@ def from_yaml(
     """Reads YAML of at most `most_bytes`; `label` names it in problems, with the line added if `lines`.
 
     Raises:
-        ScenarioError: not UTF-8, not YAML, too large, too deep, a field twice, tags.
+        InputError: not UTF-8, not YAML, too large, too deep, a field twice, tags.
     """
     if len(text) > most_bytes:
         large = f"found more than {format_size(most_bytes)}, expected at most that"
-        raise ScenarioError([Problem(label, (), large)])
+        raise InputError.at(label, large)
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8-sig")
@@ -259,7 +259,7 @@ def from_yaml(
             line = error.object.count(b"\n", 0, error.start) + 1
             place = f"{label}:{line}" if lines else label
             problem = Problem(place, (), "found bytes that are not UTF-8, expected text")
-            raise ScenarioError([problem]) from None
+            raise InputError([problem]) from None
     loader: _Loader | None = None
     try:
         loader = _Loader(text)
@@ -268,7 +268,7 @@ def from_yaml(
     except Exception as error:
         line, what = _yaml_problem(error, text, loader.line if loader else 0)
         place = f"{label}:{line + 1}" if lines else label
-        raise ScenarioError([Problem(place, (), f"not readable as YAML: {what}")]) from None
+        raise InputError.at(place, f"not readable as YAML: {what}") from None
     place = f"{label}:1" if lines else label
     if node is None:
         return Document(None, {(): place})
@@ -276,7 +276,7 @@ def from_yaml(
     builder = _Builder(label, lines, MAX_VALUES * max(1, most_bytes // SCENARIO_BYTES))
     data = builder.build(node, (), place)
     if builder.problems:
-        raise ScenarioError(builder.problems)
+        raise InputError(builder.problems)
     return Document(data, builder.origins)
 
 
@@ -295,7 +295,7 @@ def from_python(value: Mapping[str, object], label: str = "") -> Document:
     """Copies Python data: mappings with text keys, lists or tuples, scalars.
 
     Raises:
-        ScenarioError: anything else, too large, too deep (what contains itself is too deep).
+        InputError: anything else, too large, too deep (what contains itself is too deep).
     """
     document = Document(None)
     problems: list[Problem] = []
@@ -304,7 +304,7 @@ def from_python(value: Mapping[str, object], label: str = "") -> Document:
         document.origins[path] = label
         if len(path) > MAX_DEPTH or len(document.origins) > MAX_VALUES:
             text = f"found more than {MAX_VALUES} values or {MAX_DEPTH} levels, expected at most that many"
-            raise ScenarioError([Problem(label, path[:4], text)])
+            raise InputError.at(label, text, path[:4])
         if isinstance(value, Mapping):
             names = {key: key for key in value if isinstance(key, str)}
             for key in value:
@@ -321,5 +321,5 @@ def from_python(value: Mapping[str, object], label: str = "") -> Document:
 
     document.data = copy(value, ())
     if problems:
-        raise ScenarioError(problems)
+        raise InputError(problems)
     return document

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
+from tailback.errors import InputError, Path, dotted, found, one_line, one_of, plain
 from tailback.limits import HPCC_TOPOLOGY_BYTES, MAX_HOSTS, MAX_LINKS, SCENARIO_BYTES
 from tailback.scenario.document import from_yaml
-from tailback.scenario.errors import Path, ScenarioError, dotted, found, one_line, one_of, plain
 from tailback.scenario.fields import Part
 from tailback.scenario.hosts import ALL, NAME, check_entry, count_of, expand
 from tailback.scenario.link import Link, Read
@@ -176,7 +176,7 @@ def from_file(path: str, content: bytes, link: Link) -> Network:
 def _from_yaml(path: str, content: bytes, link: Link) -> Network:
     try:
         document = from_yaml(content, path)
-    except ScenarioError as error:
+    except InputError as error:
         raise NetworkError(("path",), str(error.problems[0])) from None
     data = document.data if isinstance(document.data, dict) else {}
     unknown = next((key for key in data if key not in ("switches", "links", "link")), None)
@@ -206,7 +206,7 @@ def _from_hpcc(path: str, content: bytes) -> Network:
 
     try:
         topology = read_topology(path, content)
-    except ScenarioError as error:
+    except InputError as error:
         raise NetworkError(("path",), str(error.problems[0])) from None
     names = [f"{'h' if is_host else 's'}{node}" for node, is_host in enumerate(topology.is_host)]
     switches = [names[node] for node in topology.switches]

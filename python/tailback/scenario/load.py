@@ -10,11 +10,11 @@ from pathlib import Path as FilePath
 
 from tailback import library
 from tailback.controller import Factory, source_of
+from tailback.errors import InputError, Path, Problem, found, nearest
 from tailback.files import FileRefusedError, read_file
 from tailback.limits import MAX_DEPTH, SCENARIO_BYTES
 from tailback.scenario.build import build
 from tailback.scenario.document import Document, from_python, from_yaml
-from tailback.scenario.errors import Path, Problem, ScenarioError, found, nearest
 from tailback.scenario.model import Scenario
 from tailback.scenario.setups import fill
 from tailback.units import format_size
@@ -43,7 +43,7 @@ def load(
             host.congestion.
 
     Raises:
-        ScenarioError: with all problems, one line each.
+        InputError: with all problems, one line each.
     """
     factories = source._factories if isinstance(source, Scenario) else {}
     return _finish(_document(source), sets, seed, controllers or {}, factories)
@@ -67,10 +67,10 @@ def _finish(
     for setting in sets:
         try:
             _set(document, setting)
-        except ScenarioError as error:
+        except InputError as error:
             problems.extend(error.problems)
     if seed is not None:
-        with contextlib.suppress(ScenarioError):  # no mapping where run should be: build says so
+        with contextlib.suppress(InputError):  # no mapping where run should be: build says so
             document.put(("run", "seed"), Document(seed, {(): "--seed"}))
     problems += _put_controllers(document, controllers)
     classes = {name: one for name, one in controllers.items() if not isinstance(one, str)}
@@ -78,10 +78,10 @@ def _finish(
     problems += _shared_beside(document, filled)
     try:
         scenario = build(document, {**factories, **classes})
-    except ScenarioError as error:
-        raise ScenarioError([*problems, *error.problems]) from None
+    except InputError as error:
+        raise InputError([*problems, *error.problems]) from None
     if problems:
-        raise ScenarioError(problems)
+        raise InputError(problems)
     scenario.filled.update(filled)
     return scenario
 
@@ -105,7 +105,7 @@ def _put_controllers(document: Document, controllers: Mapping[str, Factory | str
         if isinstance(one, str):
             text = str(FilePath(one).absolute())  # not relative to the scenario, as all that it names itself
         runs = _names(document.data, name)
-        with contextlib.suppress(ScenarioError):  # no mapping there: build says so
+        with contextlib.suppress(InputError):  # no mapping there: build says so
             document.put(("controllers", name), Document(text, {(): origin}))
             if not runs and len(controllers) == 1:
                 document.put(("host", "congestion"), Document(name, {(): origin}))
@@ -138,7 +138,7 @@ def _document(source: Source) -> Document:
         return from_python(source)
     if not isinstance(source, (str, os.PathLike)):
         text = f"found {found(source)}, expected a name, a path, a mapping or a Scenario"
-        raise ScenarioError([Problem("", (), text)])
+        raise InputError.at("", text)
     path = os.fspath(source)
     if isinstance(source, str) and source in library.names():
         return from_yaml(library.text(source), f"{source}.yaml")
@@ -152,8 +152,8 @@ def _document(source: Source) -> Document:
 def _from_standard_input() -> bytes:
     read = sys.stdin.buffer.read(SCENARIO_BYTES + 1)
     if len(read) > SCENARIO_BYTES:
-        raise ScenarioError(
-            [Problem("<stdin>", (), f"found more than {format_size(SCENARIO_BYTES)}, expected at most that")]
+        raise InputError.at(
+            "<stdin>", f"found more than {format_size(SCENARIO_BYTES)}, expected at most that"
         )
     return read
 
@@ -180,20 +180,20 @@ def _read(path: str, is_name: bool) -> bytes:
         what, reason = error.found, error.expected
     except ValueError:
         what = "a name that no file can have"
-    raise ScenarioError([Problem(path, (), f"found {what}, expected {reason}")])
+    raise InputError.at(path, f"found {what}, expected {reason}")
 
 
 def _set(document: Document, setting: str) -> None:
     name, separator, value = setting.partition("=")
     if not separator or not all(name.split(".")) or name.count(".") >= MAX_DEPTH:
         text = f"found {found(setting)}, expected path=value, such as traffic.0.qps=512"
-        raise ScenarioError([Problem("--set", (), text)])
+        raise InputError.at("--set", text)
     path: Path = tuple(
         int(part) if part.isascii() and part.isdigit() and len(part) < 10 else part
         for part in name.split(".")
     )
     try:
         new = from_yaml(value, "--set", lines=False)
-    except ScenarioError as error:
-        raise ScenarioError([Problem("--set", path + p.path, p.text) for p in error.problems]) from None
+    except InputError as error:
+        raise InputError([Problem("--set", path + p.path, p.text) for p in error.problems]) from None
     document.put(path, new)

@@ -16,6 +16,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from tailback.controller import Checked, Factory
+from tailback.errors import InputError, Path, plain
 from tailback.files import Copied, FileRefusedError, read_file
 from tailback.limits import MAX_OUTSTANDING
 from tailback.scenario import declared
@@ -27,7 +28,6 @@ from tailback.scenario.classes import (
     Weights,
 )
 from tailback.scenario.controllers import Controllers, Kind
-from tailback.scenario.errors import Path, Problem, ScenarioError, plain
 from tailback.scenario.fields import (
     Part,
     refuse,
@@ -225,16 +225,16 @@ Presets = Annotated[
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Around reading a file that a scenario names: what is wrong with it is a ScenarioError."""
+    """Around reading a file that a scenario names: what is wrong with it is a InputError."""
     try:
         yield
     except FileRefusedError as error:
         text = f'found "{plain(name)}", {error.found}, expected {error.expected}'
-        raise ScenarioError([Problem("", (), text)]) from None
+        raise InputError.at("", text) from None
     except (OSError, ValueError) as error:
         what = (getattr(error, "strerror", None) or "a name that no file can have").lower()
         text = f'found "{plain(name)}", {what}, expected a file that can be read'
-        raise ScenarioError([Problem("", (), text)]) from None
+        raise InputError.at("", text) from None
 
 
 class Scenario(Part):
@@ -342,7 +342,7 @@ class Scenario(Part):
 
         Raises:
             NetworkError: a graph that cannot be; never for a scenario that `load` gave.
-            ScenarioError: a file that cannot be read, likewise.
+            InputError: a file that cannot be read, likewise.
         """
         if self._network is None:
             self._network = self.topology.network(self.read)
@@ -372,7 +372,7 @@ class Scenario(Part):
         """The content of a file that it names, relative to its own folder, at most `most` bytes; read once.
 
         Raises:
-            ScenarioError: it cannot be read.
+            InputError: it cannot be read.
         """
         if name not in self._inputs or len(self._inputs[name]) > most:
             with _naming(name):
@@ -383,7 +383,7 @@ class Scenario(Part):
         """The same, of a file that may be too long to be in memory.
 
         Raises:
-            ScenarioError: it cannot be read, or was changed since.
+            InputError: it cannot be read, or was changed since.
         """
         with _naming(name):
             if name not in self._long_inputs:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
-from tailback.scenario.errors import one_of
+from tailback.errors import one_of
 
 if TYPE_CHECKING:
     from tailback.scenario.fields import Part

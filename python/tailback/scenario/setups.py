@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from tailback.errors import Path
 from tailback.scenario import presets
 from tailback.scenario.document import Document, from_python
-from tailback.scenario.errors import Path
 
 _ROCKS = '"RoCE Rocks without PFC", section'
 _DOC = "Mellanox community DOC-2591"

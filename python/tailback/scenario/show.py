@@ -12,11 +12,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from tailback.controller import split
+from tailback.errors import InputError, Path, one_line
 from tailback.limits import MAX_OUTSTANDING
 from tailback.scenario.congestion import ack_every, kinds, section_of
 from tailback.scenario.controllers import Controllers
 from tailback.scenario.document import from_yaml
-from tailback.scenario.errors import Path, ScenarioError, one_line
 from tailback.scenario.fields import Part
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import iio_threshold, pcie_threshold
@@ -303,5 +303,5 @@ def _is_plain(text: str) -> bool:
         return False
     try:
         return bool(from_yaml(f"[{text}]", "").data == [text])
-    except ScenarioError:
+    except InputError:
         return False

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tailback.errors import InputError
 from tailback.files.json import read_json
 from tailback.hpcc.config import read_config
 from tailback.hpcc.forks import refuse_foreign
 from tailback.hpcc.inputs import CONFIG, HpccInputs
 from tailback.hpcc.keys import SIMAI
 from tailback.hpcc.plan import LATEST_END_S, network_warnings
-from tailback.hpcc.tokens import InputError, named, read_bytes
+from tailback.hpcc.tokens import named, read_bytes
 from tailback.limits import HPCC_CONFIG_BYTES, HPCC_TOPOLOGY_BYTES, SIMAI_WORKLOAD_BYTES
 from tailback.rows import Rows
 from tailback.simai.topology import Servers, read_servers
@@ -276,31 +277,31 @@ def load_inputs(options: SimaiOptions, *, beside: bool = False, ignore: Collecti
 
 def _check(options: SimaiOptions, workload: Workload, servers: Servers) -> None:
     if not 0 <= options.send_lat <= MOST_SEND_LAT:
-        raise InputError("AS_SEND_LAT", f"expected 0 to {MOST_SEND_LAT}, found {options.send_lat}")
+        raise InputError.at("AS_SEND_LAT", f"expected 0 to {MOST_SEND_LAT}, found {options.send_lat}")
     place = f"{named(options.workload)}:1"
     other = _other_count(options, workload, servers)
     if servers.gpus % workload.tensor:
         if other is not None:
             raise other
         text = f"expected a divisor of the topology's {servers.gpus} GPUs, found {workload.tensor}"
-        raise InputError(place, f"model_parallel_NPU_group: {text}")
+        raise InputError.at(place, f"model_parallel_NPU_group: {text}")
     data, expert = servers.gpus // workload.tensor, workload.expert or 1
     if data % expert:
         if other is not None:
             raise other
         text = f"expected a divisor of {data}, the {servers.gpus} GPUs over model_parallel_NPU_group"
-        raise InputError(place, f"ep: {text}, found {expert}")
+        raise InputError.at(place, f"ep: {text}, found {expert}")
     for gpu in range(1, servers.gpus):
         if not servers.topology.connected(0, gpu):
             text = f"expected a route from GPU 0 to GPU {gpu}, there is none"
-            raise InputError(named(options.topology), text)
+            raise InputError.at(named(options.topology), text)
 
 
 def _other_count(options: SimaiOptions, workload: Workload, servers: Servers) -> InputError | None:
     """The reason why groups come out wrong: the workload is for other GPUs than the topology has."""
     if workload.all_gpus in (0, servers.gpus):
         return None
-    return InputError(
+    return InputError.at(
         f"{named(options.workload)}:1",
         f"all_gpus: found {workload.all_gpus:,}, but {named(options.topology)} has {servers.gpus:,} GPUs; "
         "expected a topology of as many, for its groups do not fit this one",
@@ -314,7 +315,7 @@ def _check_groups(inputs: SimaiInputs) -> None:
             if one and inputs.is_sent(part) and inputs.ranks(one.group) < 2:
                 if (other := _other_count(inputs.options, inputs.workload, inputs.servers)) is not None:
                     raise other
-                raise InputError(
+                raise InputError.at(
                     f"{named(inputs.options.workload)}:{layer.line}",
                     f"layer {number} ({layer.name}), {PART_NAMES[part]} comm: expected a group of two or "
                     f"more ranks, found {one.kind} in {one.group} groups of 1 (model_parallel_NPU_group: "

@@ -43,7 +43,7 @@ def run_simai(
 
     Raises:
         InputError: a file cannot be used, or a message is above 4 GiB; nothing was written.
-        ScenarioError, Interrupted, OSError: as `tailback.run`.
+        InputError, Interrupted, OSError: as `tailback.run`.
     """
     inputs = options if isinstance(options, SimaiInputs) else load_inputs(options)
     setup = SimaiSetup.of(inputs)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tailback.hpcc.tokens import U64_MAX, InputError, Tokens
+from tailback.errors import InputError, plain
+from tailback.hpcc.tokens import U64_MAX, Tokens
 from tailback.limits import HPCC_NODES, SIMAI_LAYERS
-from tailback.scenario.errors import plain
 
 POLICY = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
 PER_LAYER = 12
@@ -101,11 +101,11 @@ def read_workload(file: str, data: bytes) -> Workload:
         found.layers.append(_layer(tokens, number, found, lines[tokens.at]))
     for key, layers in lists.items():
         if wrong := [layer for layer in layers if layer >= count]:
-            raise InputError(f"{file}:1", f"{key} expected layers below {count}, found {wrong[0]}")
+            raise InputError.at(f"{file}:1", f"{key} expected layers below {count}, found {wrong[0]}")
     found.checkpoints, found.initiates = (frozenset(lists.get(key, ())) for key in LISTS)
     if late := [layer for layer in found.initiates if not any(one < layer for one in found.checkpoints)]:
         text = f"checkpoint_initiates: expected a checkpoint before layer {min(late)}"
-        raise InputError(f"{file}:1", text)
+        raise InputError.at(f"{file}:1", text)
     return found
 
 
@@ -130,7 +130,7 @@ def _first_line(file: str, line: bytes) -> tuple[dict[str, int], dict[str, list[
             raise tokens.refuse(tokens.at - 1, f"one of {', '.join((*NUMBERS, *LISTS))}")
     tensor = numbers.get("model_parallel_NPU_group:")
     if tensor is None:
-        raise InputError(f"{file}:1", "expected model_parallel_NPU_group: and a number")
+        raise InputError.at(f"{file}:1", "expected model_parallel_NPU_group: and a number")
     return numbers, lists, tensor
 
 

@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow.compute as pc
+
 from tailback import measures
 from tailback.files.json import number
 from tailback.measures import slowdown
@@ -15,7 +17,6 @@ from tailback.measures.collectives import collectives, training_jobs
 from tailback.measures.critical_path import critical_paths
 from tailback.measures.fairness import jain, min_max
 from tailback.measures.jobs import jobs
-from tailback.recorded import compute as pc
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.remember import remembered
 from tailback.recorded.run import Recorded

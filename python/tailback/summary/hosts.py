@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow.compute as pc
+
 from tailback import measures
 from tailback.files.json import number
 from tailback.measures import Since, total_goodput
-from tailback.recorded import compute as pc
 from tailback.recorded.parts import items
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP

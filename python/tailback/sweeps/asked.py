@@ -10,12 +10,11 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from tailback.errors import InputError, Problem, found, one_of, plain
 from tailback.files import FileRefusedError, inside, read_file
 from tailback.files.json import read_json
 from tailback.limits import SCENARIO_BYTES
-from tailback.scenario import Problem, ScenarioError
 from tailback.scenario.document import Document, from_python, from_yaml
-from tailback.scenario.errors import found, one_of, plain
 
 Model = TypeVar("Model", bound=BaseModel)
 Scenario = TypeVar("Scenario", bound="str | dict[str, Any]")
@@ -32,7 +31,7 @@ class Asked(NamedTuple):
         """From a file or from plain data; `what` is expected, such as "a sweep".
 
         Raises:
-            ScenarioError: it cannot be read.
+            InputError: it cannot be read.
         """
         if isinstance(source, Mapping):
             return cls(from_python(source), Path())
@@ -43,12 +42,12 @@ class Asked(NamedTuple):
         """The document as its model has it.
 
         Raises:
-            ScenarioError: with all problems, a line each.
+            InputError: with all problems, a line each.
         """
         if not isinstance(self.document.data, dict):
             required = [name for name, field in model.model_fields.items() if field.is_required()]
             text = f"found {found(self.document.data)}, expected a mapping with {' and '.join(required)}"
-            raise ScenarioError([Problem(self.document.origin(()), (), text)])
+            raise InputError.at(self.document.origin(()), text)
         try:
             return model.model_validate(self.document.data)
         except ValidationError as error:
@@ -57,15 +56,15 @@ class Asked(NamedTuple):
             # what the first expected.
             within = {one.path[:-1] for one in wrong}
             told = [one for one in wrong if one.path not in within] or wrong
-            raise ScenarioError({one.path: one for one in reversed(told)}.values()) from None
+            raise InputError({one.path: one for one in reversed(told)}.values()) from None
 
     @contextmanager
     def placing(self) -> Iterator[None]:
         """Problems that are found within get their place in the document."""
         try:
             yield
-        except ScenarioError as error:
-            raise ScenarioError(
+        except InputError as error:
+            raise InputError(
                 [
                     Problem(one.place or self.document.origin(one.path), one.path, one.text)
                     for one in error.problems
@@ -108,7 +107,7 @@ def begun_in(folder: Path, name: str, what: str) -> dict[str, Any]:
     """What a result that was begun in a folder was asked to be: the mapping in its file `name`.
 
     Raises:
-        ScenarioError: it is not there, or damaged; `what` was expected, such as "the folder of a sweep".
+        InputError: it is not there, or damaged; `what` was expected, such as "the folder of a sweep".
     """
     try:
         with inside(folder):
@@ -118,14 +117,14 @@ def begun_in(folder: Path, name: str, what: str) -> dict[str, Any]:
         text = f"found no {name}{why}, expected {what}"
     except ValueError as error:
         text = f"found a damaged file ({plain(str(error), 200)}), expected {what}"
-    raise ScenarioError([Problem(str(folder), (), text)])
+    raise InputError.at(str(folder), text)
 
 
 def content_of(path: Path, what: str) -> bytes:
     """What a file holds; `what` is expected there.
 
     Raises:
-        ScenarioError: it cannot be read.
+        InputError: it cannot be read.
     """
     try:
         return read_file(path, SCENARIO_BYTES)
@@ -135,7 +134,7 @@ def content_of(path: Path, what: str) -> bytes:
         text = f"found {(error.strerror or type(error).__name__).lower()}, expected {what}"
     except FileRefusedError as error:
         text = f"found {error.found}, expected {error.expected}"
-    raise ScenarioError([Problem(str(path), (), text)])
+    raise InputError.at(str(path), text)
 
 
 def _fields(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:

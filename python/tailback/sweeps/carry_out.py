@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tailback import signals
+from tailback.errors import InputError, Problem
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.files.storage import Storage
 from tailback.running import claimed, run_checked
-from tailback.scenario import Problem, ScenarioError, load
+from tailback.scenario import load
 from tailback.summary.figures import never
 from tailback.sweeps.asked import begun_in
 from tailback.sweeps.design import Design, canonical, read_design
@@ -61,24 +62,24 @@ class _Plan:
         """Looks until one is found that is possible.
 
         Raises:
-            ScenarioError: no point can be run.
+            InputError: no point can be run.
         """
         self._design = design
         self.points, self.seeds = design.all_points(), design.seeds_in_order()
         self._digests: dict[int, str] = {}
-        self._problems: dict[int, ScenarioError] = {}
+        self._problems: dict[int, InputError] = {}
         self.base = load(design.scenario, sets=design.sets, seed=self.seeds[0])
         """The scenario without the settings of a point."""
         if all(self.digest(number) is None for number in range(len(self.points))):
             raise self._none_possible()
 
-    def _none_possible(self) -> ScenarioError:
+    def _none_possible(self) -> InputError:
         """With each point, but where all say the same."""
         every = {str(error): number for number, error in reversed(self._problems.items())}
         if len(every) == 1:
             return self._problems[0]
         told = sorted(every.values())[:_MOST_TOLD]
-        return ScenarioError(
+        return InputError(
             Problem("impossible", (), f"{in_words(self.points[one])}: {self.problem(one)}") for one in told
         )
 
@@ -88,7 +89,7 @@ class _Plan:
             sets = _sets(self._design, self.points[number])
             try:
                 self._digests[number] = digest_of(load(self._design.scenario, sets=sets, seed=self.seeds[0]))
-            except ScenarioError as error:
+            except InputError as error:
                 self._problems[number] = error
         return self._digests.get(number)
 
@@ -128,14 +129,14 @@ def sweep(
         design: See `source`.
 
     Raises:
-        ScenarioError: the sweep, or `out`, cannot be used, or no point is possible; nothing was run then.
+        InputError: the sweep, or `out`, cannot be used, or no point is possible; nothing was run then.
         OSError: `out`, or the storage of `store`, could not be written; the journal has what was complete.
     """
     with ExitStack() as stack:
         begun = None
         if resume:
             if out is None or isinstance(out, OutFolder):
-                raise ScenarioError([Problem("resume", (), "found no folder, expected out, that of a sweep")])
+                raise InputError.at("resume", "found no folder, expected out, that of a sweep")
             begun = _begun_in(Path(out)) if source is None and not design else None
         asked = begun or (
             source if isinstance(source, Design) else read_design(design if source is None else source)
@@ -156,7 +157,7 @@ def sweep(
             replace_file(folder / DESIGN, (canonical(asked) + "\n").encode())
         try:
             rows, interrupted = _run_all(asked, planned, folder, jobs, executor, progress or Progress())
-        except ScenarioError:
+        except InputError:
             if folder is not None and not resume:
                 _leave_nothing(folder)
             raise
@@ -183,7 +184,7 @@ def _refuse_what_no_run_has(design: Design, planned: _Plan) -> None:
     A run of a moment shows what there is.
 
     Raises:
-        ScenarioError: names them.
+        InputError: names them.
     """
     paths = [(index, one.path) for index, one in _paths(design)]
     if not paths:
@@ -192,7 +193,7 @@ def _refuse_what_no_run_has(design: Design, planned: _Plan) -> None:
     sets = [*_sets(design, planned.points[first]), f"run.duration={_MOMENT}"]
     try:
         summary = run_checked(load(design.scenario, sets=sets, seed=planned.seeds[0])).summary
-    except ScenarioError:
+    except InputError:
         return  # something needs more time than that; the first run shows what there is
     problems = [
         Problem("", ("measures", index), f"found {'.'.join(path)}, which no run has: {why}")
@@ -200,14 +201,14 @@ def _refuse_what_no_run_has(design: Design, planned: _Plan) -> None:
         if (why := never(summary, path)) is not None
     ]
     if problems:
-        raise ScenarioError(problems)
+        raise InputError(problems)
 
 
 def _refuse_what_the_first_has_not(design: Design, row: Row) -> None:
     """After the first run that is done: figures of summary.json that are asked for and that it has not.
 
     Raises:
-        ScenarioError: names them.
+        InputError: names them.
     """
     missing = [
         Problem("", ("measures", index), f"found {one.name}, which the first run has not; no other was run")
@@ -215,7 +216,7 @@ def _refuse_what_the_first_has_not(design: Design, row: Row) -> None:
         if row["measures"].get(one.label) is None
     ]
     if missing:
-        raise ScenarioError(missing)
+        raise InputError(missing)
 
 
 def _begun_in(out: Path) -> Design:

@@ -10,10 +10,9 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from tailback.errors import InputError, one_of
 from tailback.files.written import Written
 from tailback.limits import MAX_SWEEP_RUNS
-from tailback.scenario import Problem, ScenarioError
-from tailback.scenario.errors import one_of
 from tailback.seeds import parse
 from tailback.sweeps.asked import Asked
 from tailback.sweeps.points import Point, Range, Sample, as_text, combine, kept
@@ -65,7 +64,7 @@ class Design(Written):
         return [f"{setting}={as_text(value)}" for setting, value in self.set.items()]
 
     def seeds_in_order(self) -> list[int]:
-        """The seeds, each once. ScenarioError when they are none."""
+        """The seeds, each once. InputError when they are none."""
         given = self.seeds if not isinstance(self.seeds, list) else ",".join(map(str, self.seeds))
         return parse(str(given))
 
@@ -73,34 +72,32 @@ class Design(Written):
         """Every point that meets the conditions, once, in order.
 
         Raises:
-            ScenarioError: none, more than can be run, a range or a condition that cannot be.
+            InputError: none, more than can be run, a range or a condition that cannot be.
         """
         every = combine(self.vary, self.points, self.sample)
         for part, settings in (("set", [self.set]), ("vary", [self.vary]), ("points", self.points)):
             if any("run.seed" in one for one in settings):
                 text = "found run.seed, expected it in seeds"
-                raise ScenarioError([Problem("", (part,), text)])
+                raise InputError.at("", text, (part,))
         points = kept(every, self.where, self.set)
         if not points:
             text = f"found no point of {len(every)} that meets all, expected at least one"
-            raise ScenarioError([Problem("", ("where",), text)])
+            raise InputError.at("", text, ("where",))
         runs = len(points) * len(self.seeds_in_order())
         if runs > MAX_SWEEP_RUNS:
             text = f"found {runs:,} runs, expected at most {MAX_SWEEP_RUNS:,}"
-            raise ScenarioError([Problem("", ("vary",), text)])
+            raise InputError.at("", text, ("vary",))
         return points
 
     def shown(self) -> list[Shown]:
-        """The measures. ScenarioError when there is none of a name."""
+        """The measures. InputError when there is none of a name."""
         every = shown_of(self.measures)
         if any(one.path[:1] == CUT_OFF.path[:1] for one in every) and CUT_OFF not in every:
             every.append(CUT_OFF)  # figures of completion mean little without it
         labels = [one.label for one in every]
         for name, label in zip(self.pareto, self.front, strict=True):
             if label not in labels:
-                raise ScenarioError(
-                    [Problem("", ("pareto", name), f"found {name}, expected {one_of(name, labels)}")]
-                )
+                raise InputError.at("", f"found {name}, expected {one_of(name, labels)}", ("pareto", name))
         return every
 
     @property
@@ -112,7 +109,7 @@ class Design(Written):
 def _title(name: str) -> str:
     try:
         return shown_of([name])[0].label
-    except ScenarioError:
+    except InputError:
         return name
 
 
@@ -120,7 +117,7 @@ def read_design(source: str | os.PathLike[str] | Mapping[str, Any]) -> Design:
     """A sweep from a file or from plain data. A scenario's file is looked for beside that of the sweep.
 
     Raises:
-        ScenarioError: with all problems, a line each.
+        InputError: with all problems, a line each.
     """
     asked = Asked.read(source, "a sweep")
     design = asked.as_a(Design)

@@ -13,9 +13,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tailback import text as words
+from tailback.errors import InputError
 from tailback.files.written import Written
 from tailback.limits import MAX_SWEEP_RUNS
-from tailback.scenario import Problem, ScenarioError
 from tailback.units import DURATION, FREQUENCY, RATE, SIZE, Quantity, UnitError
 
 Point = dict[str, str]
@@ -151,7 +151,7 @@ def combine(
     """What `points` and `vary` stand for together, before any condition.
 
     Raises:
-        ScenarioError: an empty list, a range that is none, or too many.
+        InputError: an empty list, a range that is none, or too many.
     """
     for setting, values in vary.items():
         try:
@@ -162,9 +162,9 @@ def combine(
             elif not values:
                 raise ValueError("found an empty list, expected at least one value")
         except ValueError as error:
-            raise ScenarioError([Problem("", ("vary", setting), str(error))]) from None
+            raise InputError.at("", str(error), ("vary", setting)) from None
     if sample is not None and not vary:
-        raise ScenarioError([Problem("", ("sample",), "found nothing to sample, expected vary")])
+        raise InputError.at("", "found nothing to sample, expected vary", ("sample",))
     given = [{setting: as_text(value) for setting, value in point.items()} for point in points] or [{}]
     varied = _grid(vary, len(given)) if sample is None else _sampled(vary, sample)
     return list(
@@ -183,7 +183,7 @@ def _grid(vary: Mapping[str, Sequence[Any] | Range], times: int) -> list[Point]:
     count = times * math.prod(map(len, lists))
     if count > MAX_SWEEP_RUNS:
         text = f"found {count:,} points, expected at most {MAX_SWEEP_RUNS:,} runs"
-        raise ScenarioError([Problem("", ("vary",), text)])
+        raise InputError.at("", text, ("vary",))
     return [dict(zip(vary, values, strict=True)) for values in itertools.product(*lists)]
 
 
@@ -209,7 +209,7 @@ def kept(points: Sequence[Point], where: Sequence[str], others: Mapping[str, Any
     """The points that meet all conditions, such as `switch.ecn.k_min <= switch.ecn.k_max`.
 
     Raises:
-        ScenarioError: a condition that is none, or names what is not set.
+        InputError: a condition that is none, or names what is not set.
     """
     base = {setting: as_text(value) for setting, value in others.items()}
     return [
@@ -223,13 +223,13 @@ def _holds(text: str, number: int, settings: Point) -> bool:
     match = re.fullmatch(r"\s*(\S+)\s*(<=|>=|==|!=|<|>)\s*(\S.*?)\s*", text)
     if match is None:
         expected = "two settings or values with <, <=, >, >=, == or != between them"
-        raise ScenarioError([Problem("", ("where", number), f'found "{text[:60]}", expected {expected}')])
+        raise InputError.at("", f'found "{text[:60]}", expected {expected}', ("where", number))
     left, right = (_side(match[side], number, settings) for side in (1, 3))
     if isinstance(left, str) != isinstance(right, str) or (
         isinstance(left, str) and match[2] not in ("==", "!=")
     ):
         expected = "two numbers or quantities to compare"
-        raise ScenarioError([Problem("", ("where", number), f'found "{text[:60]}", expected {expected}')])
+        raise InputError.at("", f'found "{text[:60]}", expected {expected}', ("where", number))
     return bool(_COMPARED[match[2]](left, right))
 
 
@@ -240,7 +240,7 @@ def _side(word: str, number: int, settings: Point) -> float | str:
         return number_of(word)
     if re.fullmatch(r"[a-z_]+(\.\w+)+", word):
         expected = f"a setting that is varied or set: {', '.join(settings) or 'there is none'}"
-        raise ScenarioError([Problem("", ("where", number), f"found {word}, expected {expected}")])
+        raise InputError.at("", f"found {word}, expected {expected}", ("where", number))
     return number_of(word)
 
 

@@ -7,10 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tailback.errors import InputError, one_of
 from tailback.measures import MEASURES
 from tailback.recorded.run import Recorded
-from tailback.scenario import Problem, ScenarioError
-from tailback.scenario.errors import one_of
 from tailback.summary import SECTIONS, section
 from tailback.summary.figures import FIGURES, value_at
 
@@ -56,7 +55,7 @@ def shown_of(given: Sequence[str | Mapping[str, Any]]) -> list[Shown]:
     `{measure: goodput_of_ideal, since: start}`), or figures of the summary (`fct.all.slowdown.p99`).
 
     Raises:
-        ScenarioError: there is none of a name.
+        InputError: there is none of a name.
     """
     every = [_one(index, one) for index, one in enumerate(given)] or list(DEFAULT)
     labels = [one.label for one in every]
@@ -107,5 +106,5 @@ def _plain(text: str) -> Any:
         return text
 
 
-def _refused(index: int, text: str) -> ScenarioError:
-    return ScenarioError([Problem("", ("measures", index), text)])
+def _refused(index: int, text: str) -> InputError:
+    return InputError.at("", text, ("measures", index))

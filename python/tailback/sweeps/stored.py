@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 
+from tailback.errors import plain
 from tailback.files.storage import Storage
 from tailback.scenario import Scenario
-from tailback.scenario.errors import plain
 from tailback.sweeps.design import Design, canonical
 from tailback.sweeps.task import digest_of
 
@@ -24,7 +24,7 @@ def keep_for(storage: Storage, design: Design, base: Scenario) -> None:
     `base` is the scenario without the settings of a point: a file that was edited makes another design.
 
     Raises:
-        ScenarioError: it belongs to another design.
+        InputError: it belongs to another design.
         OSError: it cannot be written.
     """
     own = design_hash(design, base)

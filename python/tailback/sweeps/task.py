@@ -92,7 +92,7 @@ def carry_out(task: Task) -> Done:
 
     Raises:
         Changed: the scenario is not what it was.
-        ScenarioError, OSError: as `tailback.run`.
+        InputError, OSError: as `tailback.run`.
     """
     last, cpu = time.monotonic(), time.thread_time()
 

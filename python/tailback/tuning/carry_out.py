@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tailback import signals
+from tailback.errors import InputError
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.running import claimed
-from tailback.scenario import Problem, ScenarioError
 from tailback.sweeps.asked import begun_in
 from tailback.sweeps.journal import NAME as JOURNAL
 from tailback.sweeps.journal import Journal
@@ -80,7 +80,7 @@ def tune(
         design: See `source`.
 
     Raises:
-        ScenarioError: the tuning, or `out`, cannot be used, or the scenarios as they are cannot be run.
+        InputError: the tuning, or `out`, cannot be used, or the scenarios as they are cannot be run.
         ImportError: Optuna is not installed: `pip install 'tailback[tune]'`.
         OSError: `out` could not be written; the journal has what was complete.
     """
@@ -88,9 +88,7 @@ def tune(
         begun = None
         if resume:
             if out is None or isinstance(out, OutFolder):
-                raise ScenarioError(
-                    [Problem("resume", (), "found no folder, expected out, that of a tuning")]
-                )
+                raise InputError.at("resume", "found no folder, expected out, that of a tuning")
             begun = _begun_in(Path(out)) if source is None and not design else None
         asked = begun or (
             source if isinstance(source, TuneDesign) else read_tune(design if source is None else source)
@@ -112,7 +110,7 @@ def tune(
         progress.begun(asked)
         try:
             found = search(asked, looks, folder, progress.tried)
-        except ScenarioError:
+        except InputError:
             # Nothing was tried. What is empty then goes with the claim.
             if folder is not None and not resume:
                 for name in (DESIGN, JOURNAL, STUDY):

@@ -13,8 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from tailback.errors import InputError, Problem
 from tailback.files.written import Written
-from tailback.scenario import Problem, ScenarioError, load
+from tailback.scenario import load
 from tailback.seeds import parse
 from tailback.sweeps.asked import Asked
 from tailback.sweeps.design import Value
@@ -125,7 +126,7 @@ class TuneDesign(Written):
         """The constraints.
 
         Raises:
-            ScenarioError: one is none, or names no measure.
+            InputError: one is none, or names no measure.
         """
         found = []
         for number, text in enumerate(self.constraints):
@@ -136,11 +137,11 @@ class TuneDesign(Written):
                 limit = math.nan
             if match is None or not math.isfinite(limit):
                 words = f'found "{text[:60]}", expected a measure, one of <= >= < >, and a number'
-                raise ScenarioError([Problem("", ("constraints", number), words)])
+                raise InputError.at("", words, ("constraints", number))
             try:
                 found.append(Constraint(shown_of([match[1]])[0], match[2], limit))
-            except ScenarioError as error:
-                raise ScenarioError([Problem("", ("constraints", number), error.problems[0].text)]) from None
+            except InputError as error:
+                raise InputError.at("", error.problems[0].text, ("constraints", number)) from None
         return found
 
     def measured(self) -> tuple[Shown, ...]:
@@ -163,7 +164,7 @@ class TuneDesign(Written):
         have ended.
 
         Raises:
-            ScenarioError: one cannot.
+            InputError: one cannot.
         """
         for part, workloads in (("workloads", self.workloads), ("held_out", self.held_out)):
             for number, one in enumerate(workloads):
@@ -173,14 +174,14 @@ class TuneDesign(Written):
                         one.scenario,
                         sets=[f"{setting}={as_text(value)}" for setting, value in settings.items()],
                     )
-                except ScenarioError as error:
-                    raise ScenarioError([Problem("", (part, number), str(error.problems[0]))]) from None
+                except InputError as error:
+                    raise InputError.at("", str(error.problems[0]), (part, number)) from None
 
     def check(self) -> None:
         """Looks at what no model can see.
 
         Raises:
-            ScenarioError: a range, seed, measure or condition that is none.
+            InputError: a range, seed, measure or condition that is none.
         """
         self.shown()
         self.limits()
@@ -191,15 +192,15 @@ class TuneDesign(Written):
                 elif len(values) < 2:
                     raise ValueError("found fewer than two values, expected a range, or two values or more")
             except ValueError as error:
-                raise ScenarioError([Problem("", ("tune", setting), str(error))]) from None
+                raise InputError.at("", str(error), ("tune", setting)) from None
         self.meets(self.middle())
         for part, settings in (("tune", self.tune), ("set", self.set), ("first_look", self.first_look)):
             if "run.seed" in settings:
-                raise ScenarioError([Problem("", (part,), "found run.seed, expected it in seeds")])
+                raise InputError.at("", "found run.seed, expected it in seeds", (part,))
         both = set(self.seeds_in_order()) & set(self.held_out_seeds_in_order())
         if both:
             text = f"found seed {min(both)}, which is one of seeds, expected others"
-            raise ScenarioError([Problem("", ("held_out_seeds",), text)])
+            raise InputError.at("", text, ("held_out_seeds",))
 
 
 def _seeds(given: str | int | list[int]) -> list[int]:
@@ -209,17 +210,15 @@ def _seeds(given: str | int | list[int]) -> list[int]:
 def _placed(part: str, names: list[str]) -> list[Shown]:
     try:
         return shown_of(names)
-    except ScenarioError as error:
-        raise ScenarioError(
-            [Problem("", (part, *one.path[1:]), one.text) for one in error.problems]
-        ) from None
+    except InputError as error:
+        raise InputError([Problem("", (part, *one.path[1:]), one.text) for one in error.problems]) from None
 
 
 def read_tune(source: str | os.PathLike[str] | Mapping[str, Any]) -> TuneDesign:
     """A tuning from a file or from plain data. Files of scenarios are looked for beside it.
 
     Raises:
-        ScenarioError: with all problems, a line each.
+        InputError: with all problems, a line each.
     """
     asked = Asked.read(source, "a tuning")
     design = asked.as_a(TuneDesign)

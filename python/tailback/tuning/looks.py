@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tailback import noise
-from tailback.scenario import Problem, ScenarioError, load
+from tailback.errors import InputError
+from tailback.scenario import load
 from tailback.sweeps.journal import Row
 from tailback.sweeps.points import Point, as_text
 from tailback.sweeps.runs import Runs
@@ -69,7 +70,7 @@ class Looks:
         for look in looks:
             try:
                 tasks.append(dict(self._tasks(look)))
-            except ScenarioError as error:
+            except InputError as error:
                 tasks.append(str(error.problems[0]))
         every = {
             task.key: task for one in tasks if not isinstance(one, str) for task in one.values()
@@ -117,10 +118,10 @@ def nothing_to_better(design: TuneDesign, base: Seen) -> None:
     """Looks whether the scenarios as they are leave something to better.
 
     Raises:
-        ScenarioError: a run failed, or a measure cannot be said, or is 0.
+        InputError: a run failed, or a measure cannot be said, or is 0.
     """
     if base.failure:
-        raise ScenarioError([Problem("workloads", (), f"as they are: {base.failure}")])
+        raise InputError.at("workloads", f"as they are: {base.failure}")
     for index, shown in enumerate(design.shown()):
         for number, workload in enumerate(design.workloads):
             mean = _mean(base.values(number, shown))
@@ -128,7 +129,7 @@ def nothing_to_better(design: TuneDesign, base: Seen) -> None:
                 what = "0" if mean == 0 else "no value"
                 where = f"{shown.label} of {workload.title} as it is"
                 text = f"found {what} for {where}, expected a measure that can be bettered"
-                raise ScenarioError([Problem("", ("objectives", index, "measure"), text)])
+                raise InputError.at("", text, ("objectives", index, "measure"))
 
 
 def _mean(values: Mapping[int, float]) -> float:

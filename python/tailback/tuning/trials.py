@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tailback.scenario import Problem, ScenarioError, load
+from tailback.errors import InputError
+from tailback.scenario import load
 from tailback.sweeps.points import Point, Range, as_text
 from tailback.tuning.design import TuneDesign
 from tailback.tuning.looks import Look, Looks, Seen, changes, nothing_to_better
@@ -72,7 +73,7 @@ def search(design: TuneDesign, looks: Looks, folder: Path | None, told: Callable
     """Tries settings until there are as many trials as were asked for.
 
     Raises:
-        ScenarioError: the scenarios as they are cannot be bettered, or the storage cannot be used.
+        InputError: the scenarios as they are cannot be bettered, or the storage cannot be used.
     """
     _known(design)
     study = _study(design, folder)
@@ -119,18 +120,18 @@ def _known(design: TuneDesign) -> None:
     """Looks whether the workloads have the settings that are to be tuned.
 
     Raises:
-        ScenarioError: one has not.
+        InputError: one has not.
     """
     for workload in design.workloads:
         for setting, value in design.middle().items():
             try:
                 sets = [f"{at}={as_text(given)}" for at, given in {**design.set, **workload.set}.items()]
                 load(workload.scenario, sets=[*sets, f"{setting}={value}"])
-            except ScenarioError as error:
+            except InputError as error:
                 # Whether a value can be depends on the others.
                 unknown = [one for one in error.problems if "unknown field" in one.text]
                 if unknown:
-                    raise ScenarioError([Problem("", ("tune", setting), unknown[0].text)]) from None
+                    raise InputError.at("", unknown[0].text, ("tune", setting)) from None
 
 
 def best(design: TuneDesign, trials: Sequence[Trial]) -> Trial | None:
@@ -214,7 +215,7 @@ def _study(design: TuneDesign, folder: Path | None) -> optuna.Study:
         if not design.storage:
             raise
         words = " ".join(str(error).split())[:120]
-        raise ScenarioError([Problem("", ("storage",), f"found one that cannot be used: {words}")]) from None
+        raise InputError.at("", f"found one that cannot be used: {words}", ("storage",)) from None
 
 
 def _point(design: TuneDesign, trial: optuna.Trial) -> Point:

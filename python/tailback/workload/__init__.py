@@ -16,7 +16,7 @@ def messages_of(scenario: Scenario, index: int) -> Messages | None:
 
     Raises:
         ListError, ValueError: a list or a distribution that cannot be used.
-        ScenarioError: a file that cannot be read.
+        InputError: a file that cannot be read.
     """
     known: dict[int, Messages | None] = scenario._messages
     if index not in known:
@@ -46,7 +46,7 @@ def graph_of(scenario: Scenario, file: str, ranks: int) -> Operations:
 
     Raises:
         ListError: a graph that cannot be carried out.
-        ScenarioError: a file that cannot be read.
+        InputError: a file that cannot be read.
     """
     known: dict[tuple[str, int], Operations] = scenario._graphs
     if (file, ranks) not in known:

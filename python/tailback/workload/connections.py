@@ -7,8 +7,8 @@ from array import array
 
 import numpy as np
 
+from tailback.errors import found
 from tailback.limits import GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
-from tailback.scenario.errors import found
 from tailback.units import DURATION, SIZE
 from tailback.workload.operations import BARRIER, COMPUTE, SEND, Making, Opened, Read, lines_of, refuse
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tailback.errors import found
 from tailback.limits import GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
-from tailback.scenario.errors import found
 from tailback.units import SIZE
 from tailback.workload.lists import ListError
 from tailback.workload.operations import COMPUTE, RECEIVE, SEND, Making, Opened, Read, lines_of, refuse

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tailback.errors import InputError, found, one_line
 from tailback.limits import GRAPH_BYTES, GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
-from tailback.scenario.errors import ScenarioError, found, one_line
 from tailback.units import DURATION, SIZE, UnitError, format_size
 from tailback.workload.lists import ListError
 from tailback.workload.operations import (
@@ -117,7 +117,7 @@ def _blocks(name: str, opened: Opened) -> Iterator[pa.RecordBatch]:
 
     try:
         yield from _read(name, opened)
-    except (ListError, ScenarioError):
+    except (ListError, InputError):
         raise
     except (pa.ArrowException, ValueError, OSError) as error:
         raise _unreadable(name, error) from None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
+from tailback.errors import InputError
 from tailback.files import Copied
 from tailback.limits import GRAPH_BYTES
-from tailback.scenario.errors import Problem, ScenarioError
 from tailback.workload.connections import from_connections
 from tailback.workload.goal import from_goal
 from tailback.workload.graph_tables import from_table
@@ -24,7 +24,7 @@ def read_graph(name: str, ranks: int, opened: Callable[[str, int], BinaryIO]) ->
     Raises:
         ListError: not readable, ranks that are not there, or operations that wait for each other; the text
             says where.
-        ScenarioError: the file cannot be read.
+        InputError: the file cannot be read.
     """
     reader = next((reader for end, reader in _READERS.items() if name.endswith(end)), from_table)
     made, called = reader(name, lambda: opened(name, GRAPH_BYTES), ranks)
@@ -44,14 +44,14 @@ def with_graphs(plan: dict[str, Any], files: Mapping[str, Copied]) -> dict[str, 
 
     Raises:
         ListError: as `read_graph`.
-        ScenarioError: a file is not there, or cannot be read.
+        InputError: a file is not there, or cannot be read.
     """
 
     def opened(name: str, most: int) -> BinaryIO:
         try:
             return files[name].open()
         except (KeyError, OSError):
-            raise ScenarioError([Problem(name, (), "found none, expected a graph of the plan")]) from None
+            raise InputError.at(name, "found none, expected a graph of the plan") from None
 
     def step(of: dict[str, Any], ranks: int) -> dict[str, Any]:
         graph = of.get("graph")

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tailback.errors import InputError, found, one_line, plain
 from tailback.limits import FLOWS_BYTES, HPCC_NODES, MAX_QPS
-from tailback.scenario.errors import ScenarioError, found, one_line, plain
 from tailback.scenario.network import Network
 from tailback.scenario.traffic import Flows
 from tailback.units import DURATION, SIZE, Quantity, UnitError
@@ -219,7 +219,7 @@ def _from_hpcc(name: str, content: bytes, network: Network) -> Messages:
     try:
         check_flow_form(name, content, way_out=", or the same flows as a .csv file")
         rows = read_flows(name, content, known)
-    except ScenarioError as error:
+    except InputError as error:
         raise ListError(str(error.problems[0])) from None
     if not rows:
         raise ListError(f"{name}: found no flow, expected one or more")

@@ -22,7 +22,7 @@ use crate::units::Time;
 
 /// The disciplines.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, clippy::large_enum_variant)]
+#[allow(clippy::large_enum_variant)]
 pub enum Discipline {
     /// No queue at all: the caller hands packets to the device and drops those it refuses.
     Noqueue,
@@ -59,7 +59,6 @@ pub struct QdiscStatistics {
 
 /// What a discipline counts of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum OwnStatistics {
     None,
     Red(RedStatistics),

@@ -64,7 +64,6 @@ macro_rules! controllers {
         /// A controller and what it is set to: in a plan its name, in lower case, with its parameters.
         #[derive(Clone, Debug)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
-        #[allow(missing_docs)]
         pub enum Settings {
             $First(<$first as Controller>::Parameters),
             $($Name(<$controller as Controller>::Parameters),)*
@@ -73,7 +72,6 @@ macro_rules! controllers {
         /// A controller on a kind of NIC: what its flows there share.
         #[derive(Debug)]
         #[repr(u8)] // a tag of its own is quicker to read than one hidden in a field's spare values
-        #[allow(missing_docs)]
         pub enum Congestion {
             $First(<$first as Controller>::Law),
             $($Name(<$controller as Controller>::Law),)*
@@ -82,7 +80,6 @@ macro_rules! controllers {
         /// The controller of a flow: the state that belongs to a [`Congestion`], which each of its functions is given.
         #[derive(Debug)]
         #[repr(u8)]
-        #[allow(missing_docs)]
         pub enum Flow {
             $First($first),
             $($Name($controller),)*
@@ -159,7 +156,6 @@ macro_rules! controllers {
         }
 
         /// See [`Controller`].
-        #[allow(missing_docs)]
         impl Flow {
             /// A packet is being sent: the rate that paces the next one.
             #[inline(always)] // a sender's packets have two ways out, both hot

@@ -27,7 +27,6 @@ parameters! {
 
 /// What a flow's controller hears.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
 pub enum Input<'a> {
     /// A packet is being sent, with its bytes of payload.
     Sent(u64),

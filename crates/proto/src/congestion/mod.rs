@@ -209,7 +209,6 @@ pub struct Signal<C: Controller> {
 /// A [`Signal`] without its reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[allow(missing_docs)]
 pub struct SignalInfo {
     pub name: Cow<'static, str>,
     pub unit: &'static str,

@@ -84,7 +84,6 @@ macro_rules! counters {
         /// Counters of a queue pair or a NIC, under their mlx5 names where those exist (`rdma statistic`, `ethtool -S`).
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-        #[allow(missing_docs)]
         pub struct Counters {
             $($(#[$help])* pub $name: u64,)*
         }

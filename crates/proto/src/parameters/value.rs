@@ -7,7 +7,6 @@ use crate::units::{Bytes, Hertz, Rate, Time};
 /// A value in base units.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
-#[allow(missing_docs)]
 pub enum Plain {
     Null,
     Flag(bool),

@@ -5,7 +5,6 @@ use super::{bth, icrc, Error, EtherType, Ethernet, Ipv4, Ipv6, MacAddress, Trans
 
 /// An IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Ip {
     V4(Ipv4),
     V6(Ipv6),

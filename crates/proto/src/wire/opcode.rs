@@ -2,7 +2,6 @@
 
 /// An opcode: those of the reliable connection, and that of a CNP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // the specification's names
 pub enum Opcode {
     SendFirst,
     SendMiddle,
@@ -33,7 +32,6 @@ pub enum Opcode {
 
 /// Which extended headers lie between a BTH and its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // named as what they are
 pub enum ExtensionKind {
     None,
     Reth,

@@ -21,7 +21,6 @@ impl ExtensionKind {
 
 /// The extended headers of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // named as what they hold
 pub enum Extension {
     #[default]
     None,

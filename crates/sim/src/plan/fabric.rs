@@ -159,7 +159,6 @@ tailback_proto::parameters! {
 /// How the shared buffer is divided: [`PoolParameters`] worked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct PoolsPlan {
     pub lossless_bytes: u64,
     pub lossy_bytes: u64,

@@ -9,7 +9,6 @@ pub use tailback_proto::congestion::rhcc::sender::RhccParameters;
 /// RHCC; a half that is none is off.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct RhccPlan {
     pub sender: Option<RhccParameters>,
     pub receiver: Option<RhccReceiverParameters>,

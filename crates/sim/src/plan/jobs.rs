@@ -88,7 +88,6 @@ pub struct CollectivePlan {
 /// What a collective does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
 pub enum CollectiveKind {
     AllReduce,
     AllGather,
@@ -100,7 +99,6 @@ pub enum CollectiveKind {
 /// How a collective is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
 pub enum Algorithm {
     Ring,
     Direct,

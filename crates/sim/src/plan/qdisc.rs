@@ -19,7 +19,6 @@ use super::{impossible, in_bounds, PlanError};
 /// A queueing discipline, as `tc qdisc add` sets it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-#[allow(missing_docs)]
 pub enum QdiscPlan {
     Noqueue,
     Pfifo(PfifoParameters),

@@ -49,7 +49,6 @@ impl<T: Clone + PartialEq> Values<T> {
 
 /// A column of a block.
 #[derive(Debug, PartialEq)]
-#[allow(missing_docs)]
 pub enum Cells {
     /// The number of the row.
     Row,

@@ -24,7 +24,6 @@ impl Column {
 
 /// How a value is read, by its type.
 #[derive(Debug)]
-#[allow(missing_docs)]
 pub enum Read {
     /// The number of the row.
     Row,

@@ -3,7 +3,6 @@
 /// A queue pair or TCP connection and what became of it: [`super::COLUMNS`] says what each field is. Counters of the other
 /// protocol are 0.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs)]
 pub struct Flow {
     pub item: String,
     pub protocol: &'static str,

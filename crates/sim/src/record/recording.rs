@@ -88,7 +88,6 @@ pub struct Counter {
 
 /// The run as a whole.
 #[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
 pub struct Meta {
     pub name: String,
     pub seed: u64,
@@ -195,7 +194,6 @@ impl Skipped {
 
 /// A latency test: half of the measured round trips, as perftest reports them.
 #[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
 pub struct Latency {
     /// Traffic item.
     pub item: String,
@@ -254,7 +252,6 @@ pub struct Conservation {
 
 /// What became of the data packets that were sent.
 #[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
 pub struct DataPackets {
     pub sent: u64,
     pub delivered: u64,
@@ -370,7 +367,6 @@ pub struct BridgeCore {
 
 /// What happened on the veth pairs.
 #[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
 pub struct Veth {
     pub ends: Vec<VethEnd>,
     pub pings: Vec<Pings>,

@@ -99,7 +99,6 @@ counters! {
 
 /// Places of a packet on its way, the receiver's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub(super) enum Row {
     Core,
     Ring,

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tailback import running
+from tailback.errors import InputError, Problem
 from tailback.files.out_folder import OutFolder
 from tailback.live.veth.cases import PFIFO, Case, figures, measured, parts
 from tailback.live.veth.namespaces import WHERE, CallFailed, Namespaces
 from tailback.live.veth.recording import RING, recording
 from tailback.measures.veth import delivered_per_second, ping_loss, ping_rtt
 from tailback.plan import make_plan
-from tailback.scenario import Problem, Scenario, ScenarioError, load
+from tailback.scenario import Scenario, load
 from tailback.scenario.qdisc import Noqueue
 from tailback.scenario.veth import CONSUMER, UdpFlood
 
@@ -45,7 +46,7 @@ def run(
     Where the kernel lacks the discipline, pfifo takes its place. `progress` is told the time that has run.
 
     Raises:
-        ScenarioError: the scenario has what no kernel has, or namespaces are not permitted.
+        InputError: the scenario has what no kernel has, or namespaces are not permitted.
     """
     _check(scenario)
     wall, cpu = time.perf_counter(), time.thread_time()
@@ -58,7 +59,7 @@ def run(
                 scenario = load(scenario, sets=[f"veth.qdisc={PFIFO}"])
                 own = measured(there, scenario, xdp=False)
             if isinstance(own, str):
-                raise ScenarioError([Problem(WHERE, (), own)])
+                raise InputError.at(WHERE, own)
             told["cases"].append(_beside(own))
             others = [(scenario, True)]
             if _kind(scenario) != "noqueue":
@@ -70,7 +71,7 @@ def run(
                 case = measured(there, one, xdp)
                 told["cases"].append(_refused(one, xdp, case) if isinstance(case, str) else _beside(case))
         except CallFailed as error:
-            raise ScenarioError([Problem(WHERE, (), str(error))]) from None
+            raise InputError.at(WHERE, str(error)) from None
     from tailback.results import Result
 
     took = time.perf_counter() - wall, time.thread_time() - cpu
@@ -112,7 +113,7 @@ def _check(scenario: Scenario) -> None:
             text = "found a flood with interval, start or stop, expected one as fast and long as it can"
             problems = [Problem("traffic", (), text)]
     if problems:
-        raise ScenarioError(problems)
+        raise InputError(problems)
 
 
 def _kind(scenario: Scenario) -> str:

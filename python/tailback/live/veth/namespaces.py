@@ -9,8 +9,8 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Any
 
+from tailback.errors import InputError
 from tailback.live.veth.kernel import CONSUMER_IF, PRODUCER_IF
-from tailback.scenario import Problem, ScenarioError
 
 WHERE = "tailback live"
 
@@ -51,13 +51,11 @@ class Namespaces(AbstractContextManager["Namespaces"]):
         """Makes them.
 
         Raises:
-            ScenarioError: that is not permitted.
+            InputError: that is not permitted.
         """
         cores = sorted(os.sched_getaffinity(0))
         if len(cores) < 2:
-            raise ScenarioError(
-                [Problem(WHERE, (), "found 1 core, expected 2: one sends while the other polls")]
-            )
+            raise InputError.at(WHERE, "found 1 core, expected 2: one sends while the other polls")
         self.cores = cores[0], cores[-1]
         """Of the consumer's polls, and of all else."""
         self.producer, self.consumer = _Namespace(), _Namespace()
@@ -67,7 +65,7 @@ class Namespaces(AbstractContextManager["Namespaces"]):
         except CallFailed as error:
             self.__exit__()
             expected = "expected a network namespace (CAP_SYS_ADMIN: as root, or under unshare -rn)"
-            raise ScenarioError([Problem(WHERE, (), f"found {error}, {expected}")]) from None
+            raise InputError.at(WHERE, f"found {error}, {expected}") from None
 
     def __exit__(self, *_: object) -> None:
         """Ends the processes, and what belongs to them with them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tailback.errors import InputError, Path, found, nearest
 from tailback.limits import MAX_CODE_POINTS, MAX_NAMED_HOSTS, MAX_OUTSTANDING, MAX_QPS
 from tailback.scenario.checks.bridge import bridge_conflicts
 from tailback.scenario.checks.host_control import host_control_conflicts
@@ -13,7 +14,6 @@ from tailback.scenario.checks.jobs import job_conflicts, queue_pairs_of
 from tailback.scenario.checks.veth import veth_conflicts
 from tailback.scenario.collectives import AllToAll, is_job
 from tailback.scenario.congestion import about, congestion_conflicts, has_window, kinds
-from tailback.scenario.errors import Path, ScenarioError, found, nearest
 from tailback.scenario.graph import NetworkError
 from tailback.scenario.headroom import headrooms, least_quanta, reserved, shared, too_few_quanta
 from tailback.scenario.hosts import ALL, TOO_MANY_NAMED, count_of, names
@@ -48,7 +48,7 @@ def conflicts(scenario: Scenario) -> Problems:
     except NetworkError as error:
         yield ("topology", *error.path), str(error)
         return
-    except ScenarioError as error:
+    except InputError as error:
         yield ("topology", "path"), error.problems[0].text
         return
     yield from _recorded(scenario, network)
@@ -426,7 +426,7 @@ def _listed(scenario: Scenario, index: int) -> Problems:
         messages_of(scenario, index)
     except ListError as error:
         yield (path if error.line is None else (*path, error.line)), str(error)
-    except ScenarioError as error:
+    except InputError as error:
         yield path, error.problems[0].text
 
 
@@ -435,7 +435,7 @@ def _sizes(scenario: Scenario, item: Poisson, path: Path) -> Problems:
 
     try:
         load_sizes(item.sizes, scenario.read)
-    except ScenarioError as error:
+    except InputError as error:
         known = ", ".join(built_in())
         text = error.problems[0].text
         if "no such file" in text:

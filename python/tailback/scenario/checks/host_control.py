@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tailback.scenario.errors import Path
+from tailback.errors import Path
 from tailback.scenario.model import Host
 from tailback.units import format_rate
 

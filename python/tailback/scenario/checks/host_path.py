@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailback.scenario.errors import Path, found
+from tailback.errors import Path, found
 from tailback.scenario.headroom import least_quanta, too_few_quanta
 from tailback.scenario.host_path import CELL_BYTES, MAX_INTERFACE_MTU, HostPath
 from tailback.scenario.hosts import names

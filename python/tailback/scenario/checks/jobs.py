@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tailback.errors import InputError, Path
 from tailback.limits import JOB_OPERATIONS, MAX_MESSAGE_BYTES, MAX_OUTSTANDING
 from tailback.scenario.collectives import USUAL, Collective, Job, Step, is_job, steps_of
-from tailback.scenario.errors import Path, ScenarioError
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Network
@@ -179,7 +179,7 @@ def _queue_pairs(scenario: Scenario, step: Step, ranks: int, of_messages: bool) 
     assert step.graph is not None
     try:
         return graph_of(scenario, step.graph, ranks).queue_pairs(of_messages)
-    except (ListError, ScenarioError):
+    except (ListError, InputError):
         return 0
 
 
@@ -195,7 +195,7 @@ def _graphs(scenario: Scenario, item: Collective | Job, ranks: int, path: Path) 
             graph_of(scenario, step.graph, ranks)
         except ListError as error:
             yield (*path, "steps", at, "graph"), str(error)
-        except ScenarioError as error:
+        except InputError as error:
             yield (*path, "steps", at, "graph"), error.problems[0].text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailback.scenario.errors import Path, found
+from tailback.errors import Path, found
 from tailback.scenario.model import Scenario
 from tailback.scenario.veth import BETWEEN_NAMESPACES, VethTopology
 from tailback.units import format_duration

@@ -42,7 +42,6 @@ pub struct AstraPlan {
 /// Which of several collectives is first.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum Policy {
     Lifo,
     Fifo,
@@ -52,7 +51,6 @@ pub enum Policy {
 /// The algorithm of each kind of collective in each dimension; `None` where the system file has no list.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct Implementations {
     pub all_reduce: Option<Vec<Implementation>>,
     pub all_gather: Option<Vec<Implementation>>,
@@ -75,7 +73,6 @@ pub struct Implementation {
 /// How a collective is carried out.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
 pub enum Algorithm {
     Ring,
     Direct,

@@ -69,7 +69,6 @@ pub struct HpccSimulation {
 
 /// What a run counted, under the names of that simulator's own counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Totals {
     pub host_data: u64,
     pub host_ack: u64,

@@ -86,12 +86,10 @@ pub struct HpccPlan {
 
 /// A link: two nodes, bit/s, ns one way, probability that a packet is lost.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[allow(missing_docs)]
 pub struct Link(pub u32, pub u32, pub u64, pub u64, pub f64);
 
 /// A message: source, destination, priority, destination port, bytes, start in ns.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[allow(missing_docs)]
 pub struct Flow(pub u32, pub u32, pub u32, pub u32, pub u64, pub u64);
 
 impl Flow {
@@ -103,12 +101,10 @@ impl Flow {
 
 /// When (ns), and which two nodes lose their link.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[allow(missing_docs)]
 pub struct LinkDown(pub u64, pub u32, pub u32);
 
 /// Start and end (ns) of the samples for the queue-length file, one in 100 ns.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[allow(missing_docs)]
 pub struct QueueMonitor(pub u64, pub u64);
 
 /// Congestion control of every host.
@@ -132,7 +128,6 @@ pub enum Cc {
 /// HPCC under that simulator's names.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct Hpcc {
     /// eta.
     pub target_utilization: f64,
@@ -153,7 +148,6 @@ pub struct Hpcc {
 /// HPCC with PINT under that simulator's names.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct Pint {
     /// eta.
     pub target_utilization: f64,
@@ -170,7 +164,6 @@ pub struct Pint {
 /// TIMELY under that simulator's names.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct Timely {
     pub rate_ai_bps: u64,
     pub rate_hai_bps: u64,
@@ -180,7 +173,6 @@ pub struct Timely {
 /// DCTCP under that simulator's names.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct Dctcp {
     /// g.
     pub ewma_gain: f64,
@@ -191,7 +183,6 @@ pub struct Dctcp {
 /// DCQCN under that simulator's names.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct Dcqcn {
     /// Period of alpha.
     pub alpha_resume_us: u32,
@@ -234,13 +225,11 @@ pub struct Ecn {
 
 /// Rate of the link in bit/s, kmin and kmax in 1000 B, probability at kmax.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[allow(missing_docs)]
 pub struct Threshold(pub u64, pub u32, pub u32, pub f64);
 
 /// ns-3's `RngSeed` and `RngRun`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct Rng {
     pub seed: u32,
     pub run: u32,

@@ -103,7 +103,6 @@ impl Event {
 
 /// A finished message, as in that simulator's fct file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Fct {
     pub src: u32,
     pub dst: u32,
@@ -118,7 +117,6 @@ pub struct Fct {
 
 /// A PFC frame received, as in that simulator's pfc file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct PfcEvent {
     pub t_ns: u64,
     pub node: u32,

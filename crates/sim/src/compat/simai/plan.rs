@@ -76,7 +76,6 @@ pub struct CollectivePlan {
 /// What a collective does.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
 pub enum Kind {
     AllReduce,
     AllGather,
@@ -93,7 +92,6 @@ impl Kind {
 /// Groups of tensor, data and expert parallelism, and of data parallelism among the same experts.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
 pub enum Group {
     Tensor,
     Data,

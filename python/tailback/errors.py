@@ -1,4 +1,4 @@
-"""What is wrong with a scenario: all problems at once, one line each."""
+"""What is wrong with input: all problems at once, one line each."""
 
 from __future__ import annotations
 
@@ -89,9 +89,12 @@ class Problem(NamedTuple):
         return f"{where}: {self.text}" if where else self.text
 
 
-class ScenarioError(ValueError):
-    """A scenario cannot be used. `problems` has the reasons, all or the first hundred; the text is one line
-    for each of them.
+class InputError(ValueError):
+    """A file, an option or a value cannot be used. `problems` has the reasons, all or the first hundred; the
+    text is one line for each of them.
+
+    >>> str(InputError.at("a.yaml:3", "expected a time such as 5ms, found 5", ("run", "duration")))
+    'a.yaml:3: run.duration: expected a time such as 5ms, found 5'
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
@@ -102,6 +105,11 @@ class ScenarioError(ValueError):
             self.problems = (*self.problems[:MAX_PROBLEMS], more)
         super().__init__("\n".join(map(str, self.problems)))
 
-    def __reduce__(self) -> tuple[type[ScenarioError], tuple[tuple[Problem, ...]]]:
+    @classmethod
+    def at(cls, place: str, text: str, path: Path = ()) -> InputError:
+        """One problem: see `Problem`."""
+        return cls([Problem(place, path, text)])
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Problem, ...]]]:
         """Made of its problems again where it is sent to another process, and not of its text."""
         return type(self), (self.problems,)
