@@ -125,6 +125,10 @@ class _Ends(Part):
     )
 
 
+FOLLOW_FROM_PRESET = ("iio_lines", "bandwidth", "write_queue")
+"""Settings of a host path, its memory and its GPU that follow from the PCIe link where they are null."""
+
+
 class HostPath(declared.HostPath, _Ends):
     """What a packet meets behind the NIC's port, on a host and a PCIe link as a preset has them."""
 
@@ -146,6 +150,15 @@ class HostPath(declared.HostPath, _Ends):
         if self.iio_lines is not None and self.iio_lines < least:
             raise refuse("iio_lines", str(self.iio_lines), f"at least {least}, a write of max_payload")
         return self
+
+    def usual(self) -> HostPath:
+        """The same, resolved, as if nothing that follows from the preset and the rate had been given."""
+        free = {
+            "iio_lines": None,
+            "memory": self.memory.model_copy(update={"bandwidth": None, "write_queue": None}),
+            "gpu": self.gpu.model_copy(update={"bandwidth": None}),
+        }
+        return self.model_copy(update=free).resolved()
 
     def resolved(self) -> HostPath:
         """The same with the preset's values in place of null."""

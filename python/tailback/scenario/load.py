@@ -75,14 +75,15 @@ def _finish(
     problems += _put_controllers(document, controllers)
     classes = {name: one for name, one in controllers.items() if not isinstance(one, str)}
     filled = fill(document)
-    problems += _shared_beside(document, filled)
+    problems += _shared_beside(document, filled.sources)
     try:
         scenario = build(document, {**factories, **classes})
     except InputError as error:
         raise InputError([*problems, *error.problems]) from None
     if problems:
         raise InputError(problems)
-    scenario.filled.update(filled)
+    scenario.filled.update(filled.sources)
+    scenario.given_of_setups.update(filled.given)
     return scenario
 
 

@@ -297,6 +297,7 @@ class Scenario(Part):
 
     _origins: dict[Path, str] = PrivateAttr(default_factory=dict)
     _filled: dict[Path, str] = PrivateAttr(default_factory=dict)
+    _given_of_setups: dict[Path, tuple[Any, str]] = PrivateAttr(default_factory=dict)
     _folder: FilePath = PrivateAttr(default_factory=FilePath)
     _inputs: dict[str, bytes] = PrivateAttr(default_factory=dict)
     _long_inputs: dict[str, Copied] = PrivateAttr(default_factory=dict)
@@ -330,6 +331,11 @@ class Scenario(Part):
     def filled(self) -> dict[Path, str]:
         """What `preset` and `qos` filled in: the name of the setup and the source of the value."""
         return self._filled
+
+    @property
+    def given_of_setups(self) -> dict[Path, tuple[Any, str]]:
+        """What `preset` and `qos` would have filled in had it not been given: the value, and its source."""
+        return self._given_of_setups
 
     @property
     def own_controllers(self) -> dict[str, Checked]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 from tailback.errors import Path
 from tailback.scenario import presets
@@ -51,13 +51,22 @@ SETUPS: dict[str, presets.Fills] = {
 """What each setup sets: path, value as in a file, source."""
 
 
-def fill(document: Document) -> dict[Path, str]:
+class Filled(NamedTuple):
+    """What setups say, by path."""
+
+    sources: dict[Path, str]
+    """Of what was filled in, the source of the value."""
+    given: dict[Path, tuple[Any, str]]
+    """Of what the document gives itself, the value that it would have had, and its source."""
+
+
+def fill(document: Document) -> Filled:
     """Fills in what the presets and the setup that the document names have and the document has not.
 
-    A preset comes before the setup of classes: its thresholds are those of its rate. Returns the paths filled
-    in, with the source of each value. A name that is none is left to the model.
+    A preset comes before the setup of classes: its thresholds are those of its rate. A name that is none is
+    left to the model.
     """
-    filled: dict[Path, str] = {}
+    filled = Filled({}, {})
     if isinstance(document.data, dict):
         name = document.data.get("qos")
         setup = SETUPS.get(name, []) if isinstance(name, str) else []
@@ -69,7 +78,9 @@ def fill(document: Document) -> dict[Path, str]:
                 if _is_free(document.data, path):
                     new = from_python({"value": copy.deepcopy(value)}, place)
                     document.put(path, Document(new.data["value"], {(): place}))
-                    filled[path] = source
+                    filled.sources[path] = source
+                elif path not in filled.sources:
+                    filled.given.setdefault(path, (value, source))
     return filled
 
 

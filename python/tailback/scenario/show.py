@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePath
@@ -20,7 +21,7 @@ from tailback.scenario.document import from_yaml
 from tailback.scenario.fields import Part
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import iio_threshold, pcie_threshold
-from tailback.scenario.host_path import HostPath
+from tailback.scenario.host_path import FOLLOW_FROM_PRESET, HostPath
 from tailback.scenario.model import Run, Scenario, Transport
 from tailback.scenario.profiles import parameters, profiles_of, resolve
 from tailback.scenario.receive_buffer import every_threshold
@@ -118,10 +119,16 @@ def input_names(scenario: Scenario) -> dict[str, str]:
 
 
 def _mapping(
-    scenario: Scenario, part: BaseModel, path: Path, indent: int, files: Mapping[str, str]
+    scenario: Scenario,
+    part: BaseModel,
+    path: Path,
+    indent: int,
+    files: Mapping[str, str],
+    usual_part: BaseModel | None = None,
 ) -> Iterator[_Line]:
+    """`usual_part`: the part with what would stand there had nothing been given that follows from the rest."""
     if isinstance(part, HostPath):
-        part = part.resolved()
+        part, usual_part = part.resolved(), part.usual()
     dumped = part.model_dump(by_alias=True)
     sources, absent = _worked_out(scenario, part), _absent(scenario)
     for name, field in type(part).model_fields.items():
@@ -133,7 +140,8 @@ def _mapping(
         head = f"{' ' * indent}{key}:"
         if isinstance(value, BaseModel):
             yield _Line(head)
-            yield from _mapping(scenario, value, here, indent + 2, files)
+            beneath = getattr(usual_part, name, None)
+            yield from _mapping(scenario, value, here, indent + 2, files, beneath)
         elif isinstance(value, list) and value and isinstance(value[0], BaseModel):
             yield _Line(head)
             for index, item in enumerate(value):
@@ -148,12 +156,16 @@ def _mapping(
             resolved, source = sources.get(name, (dumped[key], _source(field)))
             comment = _origin(scenario, here, source)
             default, plain = "", comment
-            if here in scenario.origins and here not in scenario.filled and _is_default(value, field):
-                default = one_line(f"default: {source}")
-            elif here in scenario.origins and here not in scenario.filled:
-                usual = _of_profile(scenario, part, name).get(name)
-                if usual is not None and usual[0] == dumped[key]:
-                    default = one_line(f"default: {usual[1]}")
+            setup = scenario.given_of_setups.get(here)
+            follows = name in FOLLOW_FROM_PRESET and value == getattr(usual_part, name, None)
+            if here in scenario.origins and here not in scenario.filled:
+                profile = _of_profile(scenario, part, name).get(name)
+                if setup is not None and json.dumps(setup[0]) == json.dumps(dumped[key]):
+                    default = one_line(setup[1])
+                elif setup is None and (follows or _is_default(value, field)):
+                    default = one_line(f"default: {source}")
+                elif profile is not None and profile[0] == dumped[key]:
+                    default = one_line(f"default: {profile[1]}")
             # What is not in use is not worked out.
             if value == "auto" and isinstance(part, _CONTROLS):
                 if any(part is section_of(scenario.host, kind) for kind in kinds(scenario)):
