@@ -42,9 +42,7 @@ pub enum Fate {
     /// It is one of its kind.
     Counted(Kind),
     /// It was captured before. `newly_marked`: it is marked, and the first was not.
-    Copy {
-        newly_marked: bool,
-    },
+    Copy { newly_marked: bool },
     /// Its queue pair is beyond the most that are followed.
     LeftOut,
 }

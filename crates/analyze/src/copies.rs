@@ -61,9 +61,7 @@ pub enum Equal {
     /// It may be a copy.
     Perhaps,
     /// It is a copy. `newly_marked`: it is marked, and the first was not.
-    Copy {
-        newly_marked: bool,
-    },
+    Copy { newly_marked: bool },
 }
 
 #[derive(Clone, Copy, Debug)]

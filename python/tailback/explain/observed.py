@@ -214,11 +214,24 @@ class Observed(Ways):
         for host, metric in ((node, "wire_tx_bps"), (peer, "wire_rx_bps")):
             if self.bins.has(host, metric):
                 return self.mean(host, metric) / self.link_rate(port)
+        if queues := self._with_rate.get(port):
+            return sum(self.mean(queue, "wire_tx_bps") for queue in queues) / self.link_rate(port)
         frames, size = self._sent[port]
-        # Counters know the whole run only: the flows through the port say how much of it was in the span.
+        # A port without series: its counters know the whole run only, and the flows through it say how much
+        # of that was in the span.
         whole = (size + GAP_BYTES * frames) * 8
         begin, end = self.span
         return whole * self.part_in_span(port) / (end - begin) / self.link_rate(port) if end > begin else 0.0
+
+    @cached_property
+    def _with_rate(self) -> dict[Port, list[str]]:
+        """By port the egress queues whose rate was recorded."""
+        found: dict[Port, list[str]] = defaultdict(list)
+        for name in self.bins.entities("wire_tx_bps", kind="egress"):
+            queue = self.bins.entity(name)
+            if queue.node and queue.peer:
+                found[queue.node, queue.peer].append(name)
+        return found
 
     def part_in_span(self, port: Port) -> float:
         """The part of what passed a port that did so in the span, by when flows through it were delivered."""

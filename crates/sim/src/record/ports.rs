@@ -3,10 +3,15 @@
 use super::quantity::{counters, quantities};
 use crate::fabric::drops::DropReason;
 use crate::fabric::{port_and_class, Fabric};
+use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
 quantities! {
-    /// How long an egress queue is.
+    /// How long an egress queue is, and how much of its link it takes.
     EGRESS of ["egress"], |bin, at| {
+        "wire_tx_bps": Rate, "bit/s", "packets sent from it, with preamble and gap; the share of its class in its port's link" = {
+            let queue = &bin.world.fabric.queues[at];
+            queue.tx_bytes + queue.tx_packets * u64::from(PREAMBLE_AND_GAP_BYTES)
+        };
         "queue_mean_bytes": Mean, "bytes", "bytes waiting, weighted by time" = {
             let queue = &mut bin.world.fabric.queues[at];
             queue.over_time.take_mean((bin.now, bin.span), queue.bytes as u64)

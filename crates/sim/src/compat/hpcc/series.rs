@@ -53,6 +53,7 @@ quantities_as! {
 
 quantities_as! {
     EGRESS: [ports::EGRESS, ports::MARKS, ports::PAUSED], |bin: World, at| {
+        "wire_tx_bps": Rate = bin.world.lanes[at].tx_bytes;
         "queue_mean_bytes": Mean = {
             let lane = &mut bin.world.lanes[at];
             lane.integrate(bin.now.0);
