@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import tailback
 import tailback.cli as cli
 
 CASE = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc" / "single_flow"
@@ -46,6 +47,9 @@ def test_keys_of_forks_refuse_unless_ignored(
     assert "did you mean" not in told
     assert run("--ignore", key) == 0
     assert cli.main(["report", "x"]) == 0, "what was ignored is no fault of the folder"
+    with pytest.raises(tailback.InputError, match=key):
+        tailback.run_hpcc("config.txt", report=False)
+    assert tailback.run_hpcc("config.txt", ignore=[key], report=False).flows.num_rows
 
 
 @pytest.mark.parametrize(

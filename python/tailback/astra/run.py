@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -31,6 +31,7 @@ def run_astra(
     *,
     out: str | os.PathLike[str] | OutFolder | None = None,
     progress: Callable[[Progress], None] | None = None,
+    ignore: Collection[str] = (),
     report: bool = True,
 ) -> Result:
     """Runs ASTRA-sim's inputs with the network of its ns-3 backend, and gives the result.
@@ -43,13 +44,14 @@ def run_astra(
         options: What ASTRA-sim's command line gives, or inputs that were read already.
         out: Folder to write the result to; new or empty.
         progress: Called about a hundred times a second, as in `tailback.run`.
+        ignore: Keys of forks that the run may leave out, as --ignore.
         report: Whether `out` gets a report.html.
 
     Raises:
         InputError: a file cannot be used, or a message is above 2 GiB; nothing was written.
         InputError, Interrupted, OSError: as `tailback.run`.
     """
-    inputs = options if isinstance(options, AstraInputs) else load_inputs(options)
+    inputs = options if isinstance(options, AstraInputs) else load_inputs(options, ignore=ignore)
     setup = AstraSetup.of(inputs)
     native = inputs.options.native
 

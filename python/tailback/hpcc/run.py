@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tailback.errors import InputError
@@ -27,6 +27,7 @@ def run_hpcc(
     out: str | os.PathLike[str] | OutFolder | None = None,
     progress: Callable[[Progress], None] | None = None,
     departures: Mapping[str, Any] | None = None,
+    ignore: Collection[str] = (),
     report: bool = True,
 ) -> Result:
     """Runs a config.txt of the HPCC ns-3 simulator, with the files that it names, and gives the result.
@@ -40,13 +41,14 @@ def run_hpcc(
         progress: Called about a hundred times a second, as in `tailback.run`.
         departures: Deliberate differences from that simulator: `exact_time`, `cnp_interval_ns`,
             `retransmission_timeout_ns`, `wire_overhead_bytes`. A folder does not keep them.
+        ignore: Keys of forks that the run may leave out, as --ignore.
         report: Whether `out` gets a report.html.
 
     Raises:
         InputError: a file cannot be used; nothing was run and nothing written.
         InputError, Interrupted, OSError: as `tailback.run`.
     """
-    inputs = config if isinstance(config, HpccInputs) else load_inputs(config)
+    inputs = config if isinstance(config, HpccInputs) else load_inputs(config, ignore=ignore)
     setup = HpccSetup(inputs, make_plan(inputs, departures))
     simulation = _simulation(inputs, packed_plan(setup.plan))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from tailback.files.out_folder import OutFolder
@@ -27,6 +27,7 @@ def run_simai(
     out: str | os.PathLike[str] | OutFolder | None = None,
     progress: Callable[[Progress], None] | None = None,
     on_layer: Callable[[Ended], None] | None = None,
+    ignore: Collection[str] = (),
     report: bool = True,
 ) -> Result:
     """Runs SimAI's inputs with its network, and gives the result.
@@ -39,13 +40,14 @@ def run_simai(
         out: Folder to write the result to; new or empty.
         progress: Called about a hundred times a second, as in `tailback.run`.
         on_layer: Called when a collective of a layer has ended at the first rank, during the run.
+        ignore: Keys of forks that the run may leave out, as --ignore.
         report: Whether `out` gets a report.html.
 
     Raises:
         InputError: a file cannot be used, or a message is above 4 GiB; nothing was written.
         InputError, Interrupted, OSError: as `tailback.run`.
     """
-    inputs = options if isinstance(options, SimaiInputs) else load_inputs(options)
+    inputs = options if isinstance(options, SimaiInputs) else load_inputs(options, ignore=ignore)
     setup = SimaiSetup.of(inputs)
     run = _Run(setup, on_layer)
 
