@@ -15,7 +15,8 @@ from typing import Any
 from tailback._engine import Simulation
 from tailback.plan import make_plan, plan_json
 from tailback.scenario import Scenario, loads
-from tailback.scenario.headroom import GAP_BYTES, largest_packet, least_quanta
+from tailback.scenario.headroom import largest_packet, least_quanta
+from tailback.wire import PREAMBLE_AND_GAP_BYTES
 
 RATES_GBPS = (10, 25, 40, 50, 100, 200, 400, 800)
 MOST_DELAY_PS = 40 * 10**6
@@ -50,7 +51,7 @@ def lossless_drops(plan: dict[str, Any]) -> list[str]:
 def with_less(scenario: Scenario) -> dict[str, Any]:
     """The plan with one largest packet less of headroom at switches and of room above xoff at NICs."""
     plan = make_plan(scenario)
-    frame = largest_packet(scenario) - GAP_BYTES
+    frame = largest_packet(scenario) - PREAMBLE_AND_GAP_BYTES
     for link in plan["links"]:
         link["headroom_bytes"] -= frame
     for nic in plan["nics"]:

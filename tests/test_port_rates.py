@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import tailback
-from tailback.explain.observed import GAP_BYTES, Observed
+from tailback.explain.observed import Observed
 from tailback.scenario import loads
+from tailback.wire import PREAMBLE_AND_GAP_BYTES
 
 PHASES = """
 name: phases
@@ -37,7 +38,7 @@ def test_a_series_holds_all_bytes_that_its_queue_sent(phases: tailback.Result) -
             sent.get((queue.node, port, f"tx_prio{priority}_{what}"), 0) for what in ("packets", "bytes")
         )
         by_series = (phases.bins.values(name, "wire_tx_bps") * phases.bins.width_s).sum() / 8
-        assert by_series == pytest.approx(size + GAP_BYTES * packets), name
+        assert by_series == pytest.approx(size + PREAMBLE_AND_GAP_BYTES * packets), name
 
 
 def test_a_port_that_is_idle_in_a_part_of_the_run_is_idle_there(phases: tailback.Result) -> None:

@@ -7,6 +7,13 @@ from typing import Any, final
 from tailback.controller import Checked
 
 __version__: str
+PREAMBLE_AND_GAP_BYTES: int
+ETHERNET_HEADER_BYTES: int
+FCS_BYTES: int
+ROCE_HEADER_BYTES: int
+RETH_BYTES: int
+ACK_FRAME_BYTES: int
+TCP_HEADER_BYTES: int
 
 def controllers() -> str:
     """All controllers as JSON: those that a queue pair may run, then those that act beside one."""

@@ -23,6 +23,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use tailback_proto::units::{Rate, Time};
+use tailback_proto::wire;
 use tailback_sim::capture::CaptureSettings;
 use tailback_sim::plan::{Plan, PlanError};
 
@@ -313,6 +314,17 @@ fn recorded() -> PyResult<String> {
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    for (name, bytes) in [
+        ("PREAMBLE_AND_GAP_BYTES", wire::PREAMBLE_AND_GAP_BYTES),
+        ("ETHERNET_HEADER_BYTES", wire::Ethernet::LEN as u32),
+        ("FCS_BYTES", wire::FCS_BYTES),
+        ("ROCE_HEADER_BYTES", (wire::Ipv4::LEN + wire::Udp::LEN + wire::Bth::LEN + wire::icrc::LEN) as u32),
+        ("RETH_BYTES", wire::Reth::LEN as u32),
+        ("ACK_FRAME_BYTES", wire::ACK_FRAME_BYTES),
+        ("TCP_HEADER_BYTES", wire::IPV4_BYTES + wire::TCP_BYTES + wire::TCP_TIMESTAMP_BYTES),
+    ] {
+        module.add(name, bytes)?;
+    }
     module.add_function(wrap_pyfunction!(controllers::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(controllers::check_controller, module)?)?;
     module.add("ControllerError", module.py().get_type::<controllers::ControllerError>())?;

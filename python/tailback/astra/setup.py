@@ -15,7 +15,8 @@ from tailback.hpcc.inputs import CONFIG
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
-from tailback.recorded.setup import PACKET_OVERHEAD_BYTES, RETH_BYTES, Shown, link_changes
+from tailback.recorded.setup import Shown, link_changes
+from tailback.wire import RETH_BYTES, ROCE_OVERHEAD_BYTES
 
 WORK_PRIORITY = 3
 """What that backend sends messages in."""
@@ -106,7 +107,7 @@ class NativeWork(HpccSetup):
         del src, protocol
         mtu = int(self.plan["nics"][0]["mtu"])
         payload = message_bytes or mtu
-        return payload, payload + -(-payload // mtu) * PACKET_OVERHEAD_BYTES + RETH_BYTES
+        return payload, payload + -(-payload // mtu) * ROCE_OVERHEAD_BYTES + RETH_BYTES
 
 
 @dataclass(frozen=True)

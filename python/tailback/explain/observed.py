@@ -23,9 +23,8 @@ from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP, TRIMMED, link_changes
 from tailback.recorded.signals import CE_MARK, DROP, PFC_PAUSE
+from tailback.wire import PREAMBLE_AND_GAP_BYTES
 
-GAP_BYTES = 20
-"""Preamble, start-of-frame delimiter and gap of a frame (IEEE 802.3): on the wire and in no counter."""
 FIRST, LAST = 0.2, 0.95
 """Parts of the payload between which a run is looked at: the start of a run is not what it is about, nor its
 last stragglers. An assumption: an engineer skips the first samples, too."""
@@ -219,7 +218,7 @@ class Observed(Ways):
         frames, size = self._sent[port]
         # A port without series: its counters know the whole run only, and the flows through it say how much
         # of that was in the span.
-        whole = (size + GAP_BYTES * frames) * 8
+        whole = (size + PREAMBLE_AND_GAP_BYTES * frames) * 8
         begin, end = self.span
         return whole * self.part_in_span(port) / (end - begin) / self.link_rate(port) if end > begin else 0.0
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from tailback.scenario.bridge import Bridge
 from tailback.scenario.model import Scenario
-from tailback.scenario.qdisc import ETHERNET_HEADER_BYTES, ROCE_HEADERS_BYTES, FqCodel, qdisc_plan
+from tailback.scenario.qdisc import FqCodel, qdisc_plan
+from tailback.wire import ETHERNET_HEADER_BYTES, RETH_BYTES, ROCE_HEADER_BYTES
 
 
 def bridge_plans(scenario: Scenario) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -23,7 +24,8 @@ def bridge_plans(scenario: Scenario) -> tuple[list[dict[str, Any]], list[dict[st
 def _model(scenario: Scenario, bridge: Bridge, name: str) -> dict[str, Any]:
     place = {core.cpu: number for number, core in enumerate(bridge.cores)}
     ports = [bridge.port(wire.a) for wire in scenario.network.wires_of[name]]
-    frame = scenario.host.mtu + ROCE_HEADERS_BYTES + ETHERNET_HEADER_BYTES
+    # A device's discipline counts the Ethernet header, too: Linux net/sched, `psched_mtu`.
+    frame = scenario.host.mtu + ROCE_HEADER_BYTES + RETH_BYTES + ETHERNET_HEADER_BYTES
     qdisc = FqCodel(kind="fq_codel") if bridge.qdisc is None else bridge.qdisc
     return {
         "cores": [core.plan() for core in bridge.cores],

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tailback.scenario.model import Scenario
-from tailback.scenario.qdisc import ETHERNET_HEADER_BYTES, qdisc_plan
+from tailback.scenario.qdisc import qdisc_plan
 from tailback.scenario.veth import CONSUMER, PRODUCER, Ping, UdpFlood, XdpFrames
+from tailback.wire import ETHERNET_HEADER_BYTES
 
 _FRAME = 1500 + ETHERNET_HEADER_BYTES
 _UDP_HEADERS = 28

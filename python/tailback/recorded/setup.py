@@ -17,13 +17,8 @@ from tailback.limits import GRAPH_BYTES, RESOLVED_BYTES
 from tailback.scenario.document import from_yaml
 from tailback.scenario.network import Network, Wire
 from tailback.scenario.show import INPUTS
-from tailback.scenario.tcp import ETHERNET_BYTES, HEADERS_BYTES
+from tailback.wire import ETHERNET_OVERHEAD_BYTES, RETH_BYTES, ROCE_OVERHEAD_BYTES, TCP_HEADER_BYTES
 
-# Bytes of a data packet on the wire beside its payload: Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4,
-# preamble 8, inter-frame gap 12 (IEEE 802.3, InfiniBand annex A17); the RETH of 16 is in the first (or only)
-# packet of a WRITE.
-PACKET_OVERHEAD_BYTES = 82
-RETH_BYTES = 16
 ROCE, TCP = "roce", "tcp"
 """What the column `protocol` of the flows says."""
 TRIMMED = "trimmed: its headers went on"
@@ -197,11 +192,11 @@ class ScenarioSetup:
         """Payload and the headers of each packet; the RETH is in the first packet of a message only."""
         nic = self._nic_of[src]
         if protocol == TCP:
-            segment = nic["tcp"]["mtu"] - HEADERS_BYTES
+            segment = nic["tcp"]["mtu"] - TCP_HEADER_BYTES
             payload = segment if message_bytes is None else message_bytes
-            return payload, payload + -(-payload // segment) * (HEADERS_BYTES + ETHERNET_BYTES)
+            return payload, payload + -(-payload // segment) * (TCP_HEADER_BYTES + ETHERNET_OVERHEAD_BYTES)
         payload = message_bytes or nic["mtu"]
-        return payload, payload + -(-payload // nic["mtu"]) * PACKET_OVERHEAD_BYTES + RETH_BYTES
+        return payload, payload + -(-payload // nic["mtu"]) * ROCE_OVERHEAD_BYTES + RETH_BYTES
 
     @classmethod
     def read(cls, folder: Path, summary: Mapping[str, Any]) -> ScenarioSetup:

@@ -7,13 +7,8 @@ import math
 from tailback.scenario.congestion import telemetry_bytes
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Wire
-from tailback.scenario.tcp import ETHERNET_BYTES
+from tailback.wire import ETHERNET_OVERHEAD_BYTES, RETH_BYTES, ROCE_OVERHEAD_BYTES
 
-DATA_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 16 + 4 + 4 + 8 + 12
-"""The most that a packet has beyond its payload: Ethernet, IPv4, UDP, BTH, RETH, ICRC, FCS, preamble, gap."""
-
-GAP_BYTES = 8 + 12
-"""Preamble and gap, which take time on the wire and no buffer."""
 QUANTUM_BYTES = 512 // 8
 """What a link carries in a quantum of a pause (IEEE 802.1Qbb)."""
 
@@ -33,8 +28,8 @@ def above_xoff(scenario: Scenario, wire: Wire, response_delay: int, latency: int
 
 def largest_packet(scenario: Scenario) -> int:
     """Bytes on the wire of the largest packet of a scenario, in whichever priority: a pause waits for it."""
-    packet = scenario.host.mtu + telemetry_bytes(scenario) + DATA_OVERHEAD_BYTES
-    return max(packet, scenario.host.tcp.mtu + ETHERNET_BYTES) if scenario.has_tcp else packet
+    packet = scenario.host.mtu + telemetry_bytes(scenario) + ROCE_OVERHEAD_BYTES + RETH_BYTES
+    return max(packet, scenario.host.tcp.mtu + ETHERNET_OVERHEAD_BYTES) if scenario.has_tcp else packet
 
 
 def least_quanta(scenario: Scenario) -> int:

@@ -14,11 +14,6 @@ from tailback.scenario import declared
 from tailback.scenario.fields import ByKind, Part, refuse, setting
 from tailback.units import format_size
 
-ETHERNET_HEADER_BYTES = 14
-"""What a device's MTU is longer by for its discipline: Linux net/sched, `psched_mtu`."""
-ROCE_HEADERS_BYTES = 20 + 8 + 12 + 16 + 4
-"""What a RoCE packet adds to its payload in the MTU of a device: IPv4, UDP, BTH, RETH, ICRC."""
-
 
 class Noqueue(Part):
     """No queue: what the device does not take at once is dropped. The discipline of a virtual device."""

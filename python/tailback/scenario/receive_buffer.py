@@ -13,7 +13,7 @@ from tailback.scenario.host_path import (
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Wire
-from tailback.scenario.qdisc import ROCE_HEADERS_BYTES
+from tailback.wire import RETH_BYTES, ROCE_HEADER_BYTES
 
 
 def host_paths_of(scenario: Scenario) -> dict[str, HostPath | None]:
@@ -51,7 +51,7 @@ def mlx5_headroom(scenario: Scenario, buffer: ReceiveBuffer, metres: int, wire: 
     mtu = buffer.interface_mtu
     if mtu is None:
         host = scenario.host
-        mtu = max(host.mtu + ROCE_HEADERS_BYTES, host.tcp.mtu if scenario.has_tcp else 0)
+        mtu = max(host.mtu + ROCE_HEADER_BYTES + RETH_BYTES, host.tcp.mtu if scenario.has_tcp else 0)
     mbps = max(wire.rate // 10**6, MLX5_LEAST_MBPS)
     return (301 + 216 * metres // 100) * mbps // 1000 + 272 * mtu // 100
 

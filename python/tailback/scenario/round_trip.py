@@ -8,12 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tailback.scenario.congestion import has_window, telemetry_bytes
-from tailback.scenario.headroom import DATA_OVERHEAD_BYTES
 from tailback.scenario.model import Host, Scenario
 from tailback.scenario.network import Wire
+from tailback.wire import ACK_WIRE_BYTES, RETH_BYTES, ROCE_OVERHEAD_BYTES
 
-ACK_BYTES = 14 + 20 + 8 + 12 + 4 + 4 + 4 + 8 + 12
-"""An ACK on the wire: Ethernet, IPv4, UDP, BTH, AETH, ICRC, FCS, preamble, gap."""
 MAX_WINDOW = 65_535
 """Packets that selective repeat may have in flight."""
 ROUND_PS = 100_000
@@ -76,14 +74,14 @@ def window_packets(host: Host, rate_bps: int, round_trip: int | None) -> int | N
     if not has_window(host) or host.transport.window_packets is not None:
         return host.transport.window_packets
     assert round_trip is not None
-    frame = host.mtu + DATA_OVERHEAD_BYTES
+    frame = host.mtu + ROCE_OVERHEAD_BYTES + RETH_BYTES
     return max(1, min(-(-rate_bps * round_trip // (frame * 8 * 10**12)), MAX_WINDOW))
 
 
 def _longest(scenario: Scenario) -> RoundTrip:
     network, latency = scenario.network, scenario.switch.latency
     extra = telemetry_bytes(scenario)
-    sizes = (scenario.host.mtu + extra + DATA_OVERHEAD_BYTES, ACK_BYTES + extra)
+    sizes = (scenario.host.mtu + extra + ROCE_OVERHEAD_BYTES + RETH_BYTES, ACK_WIRE_BYTES + extra)
     switches = set(network.switches)
 
     def way(wire: Wire) -> _Way:

@@ -7,11 +7,8 @@ from pydantic import model_validator
 from tailback.scenario import declared
 from tailback.scenario.fields import refuse
 from tailback.units import format_duration, format_size
+from tailback.wire import TCP_HEADER_BYTES
 
-HEADERS_BYTES = 20 + 20 + 12
-"""IPv4 (RFC 791), TCP (RFC 9293), and the timestamps option with its padding (RFC 7323, appendix A)."""
-ETHERNET_BYTES = 14 + 4 + 8 + 12
-"""What IEEE 802.3 puts around an IP packet: addresses and type, FCS, preamble, gap."""
 MOST_CONNECTIONS = 65_536
 """Most connections of a pair of hosts: a port has 16 bits."""
 
@@ -22,7 +19,7 @@ class Tcp(declared.Tcp):
     @property
     def segment(self) -> int:
         """Payload of a full segment in bytes."""
-        return self.mtu - HEADERS_BYTES
+        return self.mtu - TCP_HEADER_BYTES
 
     @property
     def uses_ecn(self) -> bool:
