@@ -1,4 +1,4 @@
-"""What others published or proved, and nothing was fitted to: docs/checks.md has each with its figures."""
+"""What others published or proved, and nothing was fitted to: docs/checks.md lists each."""
 
 from __future__ import annotations
 

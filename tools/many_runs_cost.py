@@ -5,7 +5,7 @@
 
 `measure` has a sweep whose workers answer at once, so that nothing but its own work is left, and tasks on Ray
 that do nothing. `cluster` simulates the loop of `tailback.sweeps.runs` with what was measured, at sizes that
-nobody here has. docs/cluster.md holds the figures of the last run of both.
+nobody here has. docs/performance.md has the figures of the last run of both.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 Each point is a process of its own, so that its peak memory is its own; the faster of two counts. CPU time
 is that of the event loop; memory is what the process has more than before the plan was handed over. All in
-all it takes five CPU minutes and 7 GB; --quick has a few sizes, half a minute and 1 GB. It prints the tables
-of docs/scaling.md and draws docs/img/scaling-*.svg.
+all it takes five CPU minutes and 7 GB; --quick has a few sizes, half a minute and 1 GB. It prints tables, of which
+docs/performance.md has the ends, and draws the pictures of that page.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tailback.rows import Rows
 from tailback.scenario import load
 
 IMAGES = Path(__file__).parent.parent / "docs" / "img"
+DRAWN = ("hosts", "queue-pairs")
 REPEATS = 2
 EVENTS = 1_000_000
 HOPS_A_PACKET = 6.6
@@ -175,7 +176,6 @@ def point(axis: Axis, size: int) -> Point:
 
 
 def table(axis: Axis, points: Mapping[int, Point]) -> str:
-    """Of the book."""
     titles = [axis.across, "Million hops", "ns a hop", "Events a hop", "Set-up and end, s", "Memory, MiB"]
     rows = [[*titles, *([f"Bytes a {axis.unit}"] if axis.unit else [])]]
     rows.append(["---:"] * len(rows[0]))
@@ -205,7 +205,7 @@ def main() -> None:
     for axis in (known[name] for name in asked.axes or known):
         points = {size: point(axis, size) for size in (axis.quick if asked.quick else axis.sizes)}
         print(table(axis, points), flush=True)
-        if not asked.quick:
+        if not asked.quick and axis.name in DRAWN:
             line = [(float(size), one.hop_ns) for size, one in points.items()]
             picture = IMAGES / f"scaling-{axis.name}.svg"
             picture.write_text(chart({"": line}, axis.across, "CPU time of a packet-hop, ns"))

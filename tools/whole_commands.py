@@ -4,7 +4,7 @@
 
 Each command is a process of its own, measured from the start of the interpreter to its end: reading,
 building, running, writing. The engine's own time is `cpu_s` of timing.json: its event loop, and the
-recording's end. The fastest of a few runs counts. docs/performance.md holds the figures of the last run.
+recording's end. The fastest of a few runs counts. docs/performance.md has figures of it.
 """
 
 from __future__ import annotations
