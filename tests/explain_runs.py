@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from tailback.explain.doubled import Plan, own_nic
+from tailback.explain.remedies.patches import Plan, own_nic
 from tailback.plan import make_plan
 from tailback.scenario import load
 

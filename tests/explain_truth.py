@@ -14,8 +14,9 @@ from typing import Any
 import explain_veth
 import pyarrow as pa
 from tailback._engine import Simulation
-from tailback.explain import doubled, explain, trials
-from tailback.explain.doubled import Doubling, Key, Plan
+from tailback.explain import explain, trials
+from tailback.explain.remedies import patches
+from tailback.explain.remedies.patches import Doubling, Key, Plan
 from tailback.explain.triable import why_not
 from tailback.plan import plan_json
 from tailback.recorded.bins import Bins
@@ -86,7 +87,7 @@ def find(plan: Plan, seeds: int = 2) -> Truth:
 
 def doublings(plan: Plan) -> dict[Key, Doubling]:
     """Each stage of this run that can be doubled, with what doubles it in a plan."""
-    return explain_veth.doublings(plan) if plan.get("veth") is not None else doubled.doublings(plan)
+    return explain_veth.doublings(plan) if plan.get("veth") is not None else patches.doublings(plan)
 
 
 def named(stage: Key) -> Key:

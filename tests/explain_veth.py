@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tailback.explain.doubled import Plan, wider
+from tailback.explain.remedies.patches import Plan, wider
 
 COSTS = ("take", "stack", "rule", "wakeup")
 """All that takes a namespace's core time for a packet."""

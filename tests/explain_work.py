@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from explain_truth import TIE, doublings, record
 from tailback.explain import Verdict, words
-from tailback.explain.doubled import Doubling, Key, Plan, links, lossless, together
 from tailback.explain.groups import Groups
+from tailback.explain.remedies.patches import Doubling, Key, Plan, links, lossless, together
 from tailback.recorded.bins import Bins
 
 WORK = 0.95

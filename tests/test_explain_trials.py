@@ -11,6 +11,7 @@ import tailback
 from explain_work import Work, groups
 from tailback.cli import main
 from tailback.explain import as_data, as_text, explain, page, trials
+from tailback.explain.outcome import Delivered
 from tailback.explain.triable import why_not
 from tailback.explain.verdict import Verdict
 from tailback.results import Result
@@ -75,7 +76,7 @@ def test_nothing_is_said_to_be_nothing_after_it_was_tried() -> None:
     _, verdict = tried({**INCAST, "traffic": [{"kind": "poisson", "sizes": "alistorage", "load": 0.02}]})
     said = page(verdict)
     assert verdict.key == ("none", "")
-    assert "nothing that was tried" in said.sure
+    assert said.sure.startswith("Sure: none of ")
     assert any(figure.name.startswith("tried: ") for figure in said.evidence)
 
 
@@ -196,8 +197,8 @@ def test_timers_that_fire_while_a_pause_holds_packets_are_tried_and_named() -> N
 def test_what_was_never_delivered_counts_where_messages_are_left() -> None:
     # Nine tenths in one of ten bins, and then nothing; the other run does all of it in two.
     edges = np.arange(11.0)
-    base = trials.Delivered(edges, np.array([0.0, *[90.0] * 10]))
-    other = trials.Delivered(edges, np.array([0.0, 90.0, *[100.0] * 9]))
+    base = Delivered(edges, np.array([0.0, *[90.0] * 10]))
+    other = Delivered(edges, np.array([0.0, 90.0, *[100.0] * 9]))
     assert base.gain(other) == pytest.approx(0.0)
     # 95 of 100 take 10 * 95 / 90 here, and 1.5 there.
     assert replace(base, whole=100.0).gain(other) == pytest.approx(95 / 9 / 1.5 - 1)
@@ -206,6 +207,6 @@ def test_what_was_never_delivered_counts_where_messages_are_left() -> None:
 def test_the_next_best_is_worth_something() -> None:
     result, verdict = tried(INCAST)
     assert max(one.gain for one in verdict.candidates[1:]) < 0.05
-    assert page(verdict).second == "Nothing else that was tried is worth 5 %."
+    assert page(verdict).second == "Nothing else that was tried gains 5 %."
     estimate = explain(result)
     assert "that was tried" not in page(estimate).second

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from tailback.cli.command import command_app
 from tailback.cli.common import PIPED_WIDTH, bad_input
 from tailback.cli.progress import of_runs, progress_bar
 from tailback.cli.terminal import echo, in_json
+from tailback.errors import InputError
 from tailback.explain.triable import why_not
 from tailback.run_folder import read_run, reading
 
@@ -21,6 +23,15 @@ if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
 
 app = command_app()
+
+
+class Goal(str, Enum):
+    """What changes are compared by."""
+
+    throughput = "throughput"
+    completion = "completion"
+    latency = "latency"
+    fairness = "fairness"
 
 
 @app.command()
@@ -31,21 +42,48 @@ def explain(
         bool | None,
         typer.Option(
             "--try/--no-try",
-            help="Repeat the run with each possible bottleneck twice as fast; default: if it takes seconds.",
+            help="Run the scenario again with each change that may help; default: if that takes less than a "
+            "minute.",
+            show_default=False,
+        ),
+    ] = None,
+    goal: Annotated[
+        Goal | None,
+        typer.Option("--for", help="Ask for one thing: which change helps it most.", show_default=False),
+    ] = None,
+    about: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODE|ITEM", help="Ask for the flows of one node or item of traffic.", show_default=False
+        ),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Ask what if a setting were another; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    remedy: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.py",
+            help="Try remedies of your own, see docs/explain.md; repeatable.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Say where a run is stuck, and what shows it.
+    """Say where a run is stuck, what is bad in it and for whom, and which change helps.
 
-    It reads counters and queue series, and nominal rates such as a link's, but neither the name nor the
-    settings of the scenario. For a simulated run, the answer is then tried: the run is repeated with one
-    stage at a time twice as fast.
+    Counters and queue series say what is worth trying. For a simulated run each change is then tried in a run
+    of its own, and the gain is measured. Without trials the full stages are named, and no gain.
     """
     with bad_input():
         result = read_run(folder)
         with reading(folder):
-            verdict = _verdict(result, tries)
+            verdict = _verdict(result, tries, goal, about, sets or [], remedy or [])
             page = explaining.page_of(result, verdict)
             if as_json:
                 words = in_json(
@@ -56,22 +94,64 @@ def explain(
     echo(words, nl=False)
 
 
-def _verdict(result: Recorded, tries: bool | None) -> explaining.Verdict:
+def _verdict(
+    result: Recorded,
+    tries: bool | None,
+    goal: Goal | None,
+    about: str | None,
+    sets: list[str],
+    remedies: list[Path],
+) -> explaining.Verdict:
     """The answer. Where trials would take long, says what they would cost."""
     from tailback.explain import trials  # the engine takes a while to load
+    from tailback.explain.remedies.own import read
 
-    if tries is None and why_not(result) is None and not trials.is_short(result):
+    asks = [
+        name
+        for name, given in (("--for", goal), ("--about", about), ("--set", sets), ("--remedy", remedies))
+        if given
+    ]
+    if asks and tries is False:
+        raise typer.BadParameter(
+            f"found {asks[0]}, which takes trials, expected no --no-try", param_hint="--no-try"
+        )
+    if about is not None:
+        _known(result, about)
+    question = trials.Question(
+        goal.value if goal is not None else None, about, tuple(sets), tuple(read(file) for file in remedies)
+    )
+    if asks:
+        tries = True
+    elif tries is None and why_not(result) is None and not trials.is_short(result):
         seconds = trials.TRIALS * result.cpu_s
         echo(
-            f"tailback: estimated from counters; --try runs it about {trials.TRIALS} times more, "
-            f"{seconds:.0f} CPU-seconds, and measures",
+            f"tailback: from counters alone; --try runs it about {trials.TRIALS} times more, "
+            f"{seconds:.0f} CPU-seconds, and measures which change helps",
             err=True,
         )
     try:
         with progress_bar(quiet=False) as bar:
             share = of_runs(bar) if bar else None
             return trials.answer(
-                result, tries, (lambda done, of: share("trials", done / of)) if share else None
+                result,
+                tries,
+                (lambda done, of: share("trials", done / of)) if share else None,
+                question,
             )
     except trials.CannotTry as error:
-        raise typer.BadParameter(str(error), param_hint="--try") from None
+        raise typer.BadParameter(str(error), param_hint=asks[0] if asks else "--try") from None
+
+
+def _known(result: Recorded, about: str) -> None:
+    """Refuses what is neither a node with traffic nor an item.
+
+    Raises:
+        InputError: it is neither.
+    """
+    columns = [result.flows.column(name) for name in ("item", "src", "dst")]
+    known = sorted({name for column in columns for name in column.unique().to_pylist()})
+    if about not in known:
+        few = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
+        raise InputError.at(
+            "--about", f"found {about}, expected an item of traffic or a host with flows: {few}"
+        )

@@ -17,13 +17,6 @@ HOSTS = "hosts"
 """The tier of the links that lead to hosts."""
 AT_SENDERS = ("window", "reads", "throttle")
 EVERYWHERE = ("loss", "headroom", "buffer", "failed link")
-Place = tuple[str, frozenset[str]]
-"""Kind of a stage and where it is: of a link both ends, as it is faster both ways."""
-
-
-def place(stage: Stage) -> Place:
-    """Where a stage is, whichever way round."""
-    return stage.kind, frozenset(stage.ends if stage.kind == "link" else [stage.where])
 
 
 class Groups:
@@ -32,7 +25,6 @@ class Groups:
     def __init__(self, seen: Observed) -> None:
         """Of this network."""
         self.seen = seen
-        self._everywhere: dict[str, frozenset[Place]] = {}
 
     def name(self, stage: Stage) -> str:
         """The group of a stage: of a link its tier, of all else the kind."""
@@ -41,22 +33,6 @@ class Groups:
                 "all" if stage.kind in EVERYWHERE else "senders" if stage.kind in AT_SENDERS else "receivers"
             )
         return self.tier[frozenset(stage.ends)]
-
-    def places(self, stage: Stage) -> frozenset[Place]:
-        """All places of a stage's group."""
-        if stage.kind == "link":
-            return self._places[self.name(stage)]
-        if stage.kind not in self._everywhere:  # a thousand hosts have thousands of stages
-            nodes = (*self.seen.network.hosts, *self.seen.bridges)
-            self._everywhere[stage.kind] = frozenset((stage.kind, frozenset([node])) for node in nodes)
-        return self._everywhere[stage.kind]
-
-    @cached_property
-    def _places(self) -> dict[str, frozenset[Place]]:
-        return {
-            name: frozenset(("link", link) for link, tier in self.tier.items() if tier == name)
-            for name in set(self.tier.values())
-        }
 
     @cached_property
     def tier(self) -> dict[frozenset[str], str]:

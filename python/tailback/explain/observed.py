@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tailback.explain.ways import Port, Ways, is_counter
-from tailback.explain.work import Work
 from tailback.measures import ideal_payload_share, last_start
 from tailback.measures.collectives import collectives, training_jobs
 from tailback.measures.critical_path import critical_paths
@@ -89,9 +88,18 @@ class Observed(Ways):
         return begin, end
 
     @cached_property
-    def work(self) -> Work:
-        """When it was posted and when it was done."""
-        return Work(self.bins, self.flows, LAST)
+    def done_s(self) -> float:
+        """When `LAST` of the payload had been delivered, in seconds."""
+        bins = self.bins
+        delivered = np.cumsum(bins.total("goodput_rx_bps") * bins.width_s)
+        return float(np.interp(LAST * delivered[-1], delivered, bins.start_s + bins.width_s))
+
+    @cached_property
+    def endless(self) -> bool:
+        """Whether there are queue pairs that never run out of work."""
+        return "ideal_fct_ps" not in self.flows.column_names or bool(
+            self.flows.column("ideal_fct_ps").null_count
+        )
 
     def mean(self, entity: str, metric: str) -> float:
         """Mean of a series over the span; 0 where nothing was recorded."""
@@ -115,6 +123,10 @@ class Observed(Ways):
     def drops(self) -> int:
         """Packets dropped in the whole run, anywhere."""
         return self._result.told.count(DROP)
+
+    def told_count(self, signal: str) -> int:
+        """How often there was a signal in the whole run, anywhere."""
+        return self._result.told.count(signal)
 
     def told_in_run(self, queue: str, *signals: str) -> float:
         """The same in the whole run."""
@@ -352,7 +364,7 @@ class Observed(Ways):
     def leaves_messages(self) -> bool:
         """Whether messages were not done when the run ended, of senders that run out of work."""
         states = set(pc.unique(self.flows.column("state")).to_pylist())
-        return not self.work.endless and states != {"done"}
+        return not self.endless and states != {"done"}
 
     @cached_property
     def trimmed(self) -> dict[Port, int]:

@@ -4,7 +4,6 @@ to send.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +14,7 @@ from tailback import text
 from tailback.explain import faults
 from tailback.explain.bridge import core_shares
 from tailback.explain.stages import FEW_BYTES, FULL, SOME, Figure, Stage, Stages
-from tailback.explain.ways import Pair, Port, is_counter
+from tailback.explain.ways import Pair, Port
 from tailback.recorded.bins import Array
 from tailback.recorded.setup import ROCE, TCP
 
@@ -23,9 +22,6 @@ KEEPS_UP = 0.1
 """How long messages take, by their bytes, as a share of the time that all take: below this, the network keeps
 up with what is offered, and more of anything would carry no more."""
 
-LATE = 6
-"""The power with which the time counts at which a message is done: one done after half of the time counts a
-sixty-fourth."""
 PEAK_S, NEVER_FULL = 50e-6, 0.95
 """A sender starts at line rate, before anybody slows it down: a NIC that does not even then fill its wire for
 50 us, 60 packets of 4 KB at 40 Gbit/s, does not get its payload fast enough."""
@@ -63,7 +59,7 @@ class Senders:
         sizes = np.bincount(number[counts], size, len(pairs))
         took = np.bincount(number[counts], self._took_ps[counts] / 1e12 * size, len(pairs))
         endless = set(np.unique(number[began & ~single]).tolist())
-        most = KEEPS_UP * self.seen.work.done_s
+        most = KEEPS_UP * self.seen.done_s
         keeping = set(np.unique(number[counts][(took < most * sizes)[number[counts]]]).tolist())
         return {pairs[one] for one in keeping - endless}
 
@@ -76,56 +72,9 @@ class Senders:
         took = np.where(pc.is_valid(end).to_numpy(), (until - begin).astype(np.float64), rest)
         return np.where(pc.is_valid(start).to_numpy(), took, 0.0)
 
-    def late(self) -> dict[Pair, float]:
-        """What each pair weighs: its part of the payload; of messages less for those that took
-        less time than others.
-        """
-        flows = self.seen.flows
-        if self.seen.work.endless:
-            return {pair: pair.weight for pair in self.seen.pairs}
-        pairs, number = self.seen.ends
-        began = np.flatnonzero(pc.is_valid(flows.column("start_ps")).to_numpy())
-        delivered = pc.take(flows.column("bytes_delivered"), began).to_numpy().astype(np.float64)
-        took = self._took_ps[began] / 1e12 / self.seen.work.done_s
-        # Python's power: that of numpy is another one in the last digit on some machines.
-        part = np.minimum(1.0, took)
-        weight = np.fromiter((float(one) ** LATE for one in part), np.float64, len(part))
-        done, size = (
-            defaultdict(float, zip(pairs, np.bincount(number[began], what, len(pairs)).tolist(), strict=True))
-            for what in (delivered * weight, delivered)
-        )
-        weights = {
-            pair: pair.weight * (done[pair.ends] / size[pair.ends] if size[pair.ends] else 1.0)
-            for pair in self.seen.pairs
-        }
-        whole = sum(weights.values()) or 1.0
-        return {pair: weight / whole for pair, weight in weights.items()}
-
-    def late_by(self, ways: list[tuple[list[Stage], float]]) -> list[tuple[list[Stage], float]]:
-        """The ways of a pair, each with its part of what counts: of messages those that take longest, which
-        went where more is full.
-        """
-        if self.seen.work.endless or len(ways) == 1:
-            return ways
-        parts = [part * max(stage.use for stage in passed) ** LATE for passed, part in ways]
-        whole = sum(parts)
-        if not whole:
-            return ways
-        return [(passed, part / whole) for (passed, _), part in zip(ways, parts, strict=True)]
-
-    def in_all(self, parts: list[tuple[float, float]]) -> float:
-        """The gain of all traffic where parts of it gain: of throughput the mean; of messages, the time by
-        which the last are done, for which each part stands with the `LATE`-th power of its own.
-        """
-        if self.seen.work.endless:
-            return sum(weight * gain for weight, gain in parts)
-        rest = 1 - sum(weight for weight, _ in parts)
-        left = max(0.0, rest) + sum(weight * (1 + gain) ** -LATE for weight, gain in parts)
-        return float(left ** (-1 / LATE)) - 1 if left > 0 else 0.0
-
     def keeps_up(self, pair: Pair) -> bool:
         """Whether the network carries what this pair offers, and would carry no more if it could."""
-        return (pair.src, pair.dst) in self._keeping_up
+        return pair.ends in self._keeping_up
 
     @cached_property
     def posted(self) -> dict[str, Posted]:
@@ -188,13 +137,6 @@ class Senders:
         """Whether this sender's traffic is TCP."""
         return pair.src in self.posted and self.posted[pair.src].tcp
 
-    def packets(self, pair: Pair) -> float:
-        """How many packets a pair's window is, 1 or more."""
-        counted = self.seen.counters.get((pair.src, ""), {})
-        frames = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_packets"))
-        size = sum(value for name, value in counted.items() if is_counter(name, "tx_prio", "_bytes"))
-        return max(1.0, self.mine(pair) * frames / size) if size else 1.0
-
     @cached_property
     def sent_again(self) -> dict[tuple[str, str], float]:
         """Packets sent again, as a share of all that a host sent to another."""
@@ -237,26 +179,9 @@ class Senders:
         """Ports that dropped where nothing may be dropped."""
         return faults.without_headroom(self.seen)
 
-    def acks_for_each(self, pair: Pair) -> float:
-        """Packets that go back to a sender for each that it sends."""
-        counted = self.seen.counters.get((pair.src, ""), {})
-        back, sent = (
-            sum(value for name, value in counted.items() if is_counter(name, f"{way}_prio", "_packets"))
-            for way in ("rx", "tx")
-        )
-        return back / sent if sent else 0.0
-
     def mine(self, pair: Pair) -> float:
         """Bytes of this pair under way."""
         return self.posted[pair.src].outstanding * self._part(pair, pair.src)
-
-    def under_way_to(self, host: str) -> float:
-        """Bytes of all senders to a host under way."""
-        return sum(self.mine(pair) for pair in self.seen.pairs if pair.dst == host)
-
-    def posted_share(self, pair: Pair) -> float:
-        """What of a pair's window is posted and not yet sent."""
-        return self.stages.backlog(pair.src) * self._part(pair, pair.src) / (self.mine(pair) or 1.0)
 
     def window(self, pair: Pair) -> Stage | None:
         """How full the window is with what does not wait anywhere: 1 if nothing waits, as the window is what
@@ -286,12 +211,6 @@ class Senders:
         need = self.seen.need(pair.ways[0][0]) / peak
         figure = Figure(f"{pair.src}:{pair.ways[0][0][1]} wire, the most", text.share(peak), "100 %")
         return Stage("reads", pair.src, min(1.0, need), False, [figure], min(1.0, need))
-
-    def fills_slot(self, pair: Pair) -> bool:
-        """Whether what a sender sends is about all that its PCIe slot reads."""
-        port = pair.ways[0][0]
-        sent = self.seen.wire_share(port) * self.seen.link_rate(port)
-        return sent >= FULL * float(self.seen.host_path[pair.src]["pcie"])
 
     def limiter(self, pair: Pair, wire: Stage) -> Stage | None:
         """A sender with a backlog, a wire that is idle part of the time, and nobody who pauses it: its NIC

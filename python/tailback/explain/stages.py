@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tailback import text
 from tailback.explain.observed import Observed
-from tailback.explain.ways import Pair, Port
+from tailback.explain.ways import Port
 from tailback.recorded.signals import CE_MARK, DROP, PCIE_CREDIT_STALL, PFC_PAUSE, PFC_XOFF
 
 
@@ -42,10 +42,6 @@ class Stage:
     """Whether something waits right before it."""
     drops: bool = False
     """Whether it drops, so that what is before it carries packets again."""
-    serial: float = 0.0
-    """The part of `use` that doubling it would halve; 0: all of it."""
-    shared: bool = False
-    """Whether it is one of several links that ECMP shares flows among."""
     port: Port | None = None
     """Of a link, and of what is lost at one, its port."""
 
@@ -86,9 +82,6 @@ for it, and not for an interrupt."""
 FEW_DROPS = 1e-3
 """Packets that find no room in a ring, as a share of all: fewer are bursts. TCP that loses one in a thousand
 loses throughput to it (Mathis et al., CCR 1997)."""
-CHEAPER = 0.75
-"""What the work for a byte becomes at a core that receives and is not full, if more comes: more packets
-merge. An assumption, seen of this model of a CPU."""
 SOME = 0.02
 """A share of the time, or of a rate, that counts as some."""
 
@@ -151,19 +144,10 @@ class Stages:
         need = min(use, seen.need(port))
         # A queue alone may be bursts that come faster than they leave; marks and drops mean it.
         signals = (marked > 0 or dropped > 0) and paused < use and use > IDLE
-        shared = seen.is_one_of_several(port)
         holds = use >= FULL or signals
         # What a bridge drops, its queueing disciplines and rings drop.
         drops = dropped > 0 and port[0] not in seen.bridges
-        return Stage(
-            "link", name, use, holds, figures, need, told, stands, drops=drops, shared=shared, port=port
-        )
-
-    def part(self, stage: Stage, pair: Pair) -> float:
-        """What of a stage's traffic is this pair's."""
-        seen = self.seen
-        through = seen.through[stage.ends] if stage.kind == "link" else seen.taken[pair.dst]
-        return pair.share / through if through > pair.share else 1.0
+        return Stage("link", name, use, holds, figures, need, told, stands, drops=drops, port=port)
 
     # Receiver
 
@@ -198,10 +182,8 @@ class Stages:
         figures += [stall, link] if kind != "pcie" else [link, stall]
         if plate["memory"]:
             figures.append(self._memory_figure(host))
-        # A faster link moves the same writes in less time; more credits end waits, and no more than that.
-        serial = busy if kind == "pcie" else min(use, 2 * stalled)
         stands = waits > FEW_BYTES or pausing > SOME
-        stage = Stage(kind, host, use, holds, figures, use, told, stands, dropped > 0, serial)
+        stage = Stage(kind, host, use, holds, figures, use, told, stands, dropped > 0)
         self._made["host_path", host] = stage
         return stage
 
@@ -263,8 +245,7 @@ class Stages:
             figures.append(Figure(f"{host} rx_out_of_buffer", text.count(dropped), "0"))
         if sends:
             return Stage("cpu", host, use, use >= FULL, figures, use, dropped)
-        need = use if stands else use * CHEAPER
-        return Stage("cpu", host, use, stands and use > 0.5, figures, need, dropped, stands)
+        return Stage("cpu", host, use, stands and use > 0.5, figures, use, dropped, stands)
 
     # Sender
 

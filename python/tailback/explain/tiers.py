@@ -24,7 +24,7 @@ BEHIND = 0.5
 
 @dataclass(frozen=True)
 class Tier:
-    """Busy shares of the ports of a tier that carry traffic."""
+    """Busy shares of the ports of a tier that traffic may take, those that it leaves idle included."""
 
     name: str
     uses: dict[Port, float]
@@ -52,7 +52,7 @@ def of(groups: Groups, name: str) -> Tier | None:
     up: dict[Port, float] = {}
     down: dict[Port, float] = {}
     for port in seen.through:
-        if groups.tier[frozenset(port)] == name and seen.sent_by[port]:
+        if groups.tier[frozenset(port)] == name:
             side = up if level.get(port[0], 0) <= level.get(port[1], 0) else down
             side[port] = min(1.0, seen.wire_share(port))
     sides = [Tier(name, side) for side in (up, down) if side]
@@ -113,23 +113,20 @@ def figures(groups: Groups, one: Candidate) -> list[Figure]:
     ]
 
 
-def doubts(groups: Groups, one: Candidate | None) -> list[str]:
+def doubts(groups: Groups, one: Candidate) -> list[str]:
     """What makes a verdict less sure in a fabric."""
     seen = groups.seen
     names = {groups.tier[frozenset(port)] for port in seen.through}
     tiers = (of(groups, name) for name in sorted(names - {HOSTS}))
     between = [tier for tier in tiers if tier is not None]
-    if one is None:
-        busy = [tier.name for tier in between if tier.mean > UNEVEN]
-        return [f"the {' and '.join(busy)} links are not far from full"] if busy else []
     if one.stage.kind != "link":
         return []
     if groups.name(one.stage) == HOSTS:
         if any(tier.mean > BEHIND for tier in between) and one.group:
-            return ["twice as much traffic would find the links between switches too slow"]
+            return ["the links between switches are more than half full, too"]
         return []
     if any(groups.tier.get(link) == groups.name(one.stage) for link in faults.down(seen)):
-        return ["a link that does not go down may be worth as much"]
+        return ["a link of that tier was down"]
     if len([tier for tier in between if tier.mean > IDLE]) > 1:
-        return ["flows that collide at one tier of switches do so at another, too"]
+        return ["several tiers of switches are busy"]
     return []

@@ -1,38 +1,27 @@
-"""A verdict that was tried: what may hold the traffic doubled, each in turn, and the run again.
-
-Counters say where traffic stands; what a faster stage would give is an estimate until somebody has tried. A
-simulated run can be tried.
-"""
+"""Trials: the scenario again, each time with one change, to measure what the change gains."""
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from tailback._engine import Simulation
-from tailback.explain import explain, faults
-from tailback.explain.doubled import (
-    Doubling,
-    Key,
-    Plan,
-    bears_reordering,
-    doublings,
-    links,
-    longer_timers,
-    lossless,
-    together,
-)
-from tailback.explain.sender import Senders
-from tailback.explain.stages import Figure, Stage, Stages
+from tailback.errors import InputError
+from tailback.explain import explain
+from tailback.explain.outcome import GOALS, THROUGHPUT, Asked, Outcome, Trial
+from tailback.explain.remedies import Case, Plan, Remedy
+from tailback.explain.remedies.catalogue import CATALOGUE
+from tailback.explain.stages import Stage
+from tailback.explain.symptoms import symptoms
 from tailback.explain.triable import why_not
 from tailback.explain.verdict import (
     ALONE,
@@ -40,106 +29,78 @@ from tailback.explain.verdict import (
     DEADLOCK,
     FAILED,
     INSIDE,
-    NOTHING,
+    TWICE,
     WORTH_IT,
     Candidate,
     Verdict,
-    stages_passed,
+    worth,
 )
-from tailback.plan import packed_plan
+from tailback.plan import make_plan, packed_plan
 from tailback.recorded.bins import Bins
+from tailback.recorded.flows import flows_of
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import DROP
-from tailback.text import count, natural, share
+from tailback.scenario import load
 from tailback.workload.graphs import with_graphs
 
-SHORT_HOPS = 200_000_000
-"""Packet-hops of all trials together that are tried unasked: some ten seconds on two cores."""
+SHORT_HOPS = 400_000_000
+"""Packet-hops of all trials together that are run unasked: less than a minute on two cores."""
 TRIALS = 10
-"""About how many a run has."""
-WORK = 0.95
-"""Of what the run delivered, the part whose time is compared: its last part may be one message."""
-TWICE = 1.0
-"""Twice the capacity carries twice as much at most. A doubling that gives more ended timeouts or moved
-interrupts, and another may have done the same: what gives twice is worth as much."""
-BROKEN = (FAILED, "loss", "headroom", "timer", "reordering")
-"""An end to what is broken may give any gain."""
+"""About how many a run has; of a run of a second or more, the most, for each two cores."""
+QUICK_HOPS = 5_000_000
+"""A run with fewer takes less than a second: all changes that are worth it are tried."""
+MOST_RUNS = 6
+"""Of a longer run, the runs for each core, so that the trials take some five times as long as it did."""
+LONGEST = 6
+"""A trial with this many times the events of the run is given up."""
 AS_GOOD = 0.9
-"""What counters point to stays the answer if it gives this part of the best."""
-SINGLES = 4
-"""Of a group, how many are tried alone, the fullest first."""
+"""What counters point to stays the answer if it gains this part of the best."""
+SINGLES, SINGLES_OF_LONG = 4, 2
+"""Of a group, how many are tried alone, the fullest first; of a run that is not quick."""
 FEW = 16
-"""Single stages that are all tried where no group is worth anything."""
+"""Single stages that are all tried where no group gains anything."""
+HOLDS = 0.5
+"""A gain holds with another seed if it is at least this part of the first one there."""
 EVENTS = 200_000
 """Between two looks at whether to stop."""
 
 
 class CannotTry(ValueError):  # noqa: N818  it is what happened
-    """The run cannot be simulated again with something doubled; the message says why."""
+    """The run cannot be simulated again with a change; the message says why."""
 
 
 @dataclass(frozen=True)
-class Delivered:
-    """Payload that all receivers had over time."""
+class Question:
+    """What the user asks."""
 
-    edges_s: Any
-    bytes: Any
-    whole: float = 0.0
-    """What there was to deliver, where that is known and some of it was not delivered."""
-
-    @classmethod
-    def of(cls, bins: Bins) -> Delivered:
-        """Of a run's time series."""
-        edges = np.concatenate([bins.start_s[:1], bins.start_s + bins.width_s])
-        taken = np.cumsum(bins.total("goodput_rx_bps") * bins.width_s / 8)
-        return cls(edges, np.concatenate([[0.0], taken]))
-
-    def same(self, other: Delivered) -> bool:
-        """Whether the other run delivered the same at the same times."""
-        return np.array_equal(self.edges_s, other.edges_s) and np.array_equal(self.bytes, other.bytes)
-
-    def time(self, size: float) -> float:
-        """When `size` bytes were delivered, in seconds; extrapolated where they were not."""
-        total = float(self.bytes[-1])
-        if size > total:
-            return float(self.edges_s[-1]) * size / total if total else float("inf")
-        return float(np.interp(size, self.bytes, self.edges_s))
-
-    def gain(self, other: Delivered) -> float:
-        """How much sooner the other run has done this one's work, as a share."""
-        size = WORK * max(float(self.bytes[-1]), self.whole)
-        if not self.bytes[-1]:
-            return 1.0 if other.bytes[-1] else 0.0
-        first = self.time(0.02 * size)
-        begin = 0.0 if first < 0.5 * self.time(size) else first
-        return (self.time(size) - begin) / max(1e-12, other.time(size) - begin) - 1
-
-
-@dataclass
-class _Choice:
-    """Something to try, with the stages that it is."""
-
-    kind: str
-    group: str
-    double: Doubling
-    singles: dict[str, Doubling] = field(default_factory=dict)
-    """By place, as the verdict names it."""
+    goal: str | None = None
+    """One of `outcome.GOALS`; None: what is bad, and throughput."""
+    about: str | None = None
+    """A node or an item of traffic; None: all."""
+    sets: tuple[str, ...] = ()
+    """What if these settings were others, as after `--set`."""
+    own: tuple[Callable[[Case], Iterable[Remedy]], ...] = ()
+    """The user's own remedies."""
 
 
 def is_short(result: Recorded) -> bool:
-    """Whether trials take seconds, so that they are made unasked."""
+    """Whether trials take less than a minute, so that they are run unasked."""
     return TRIALS * int(result.meta["packet_hops"]) <= SHORT_HOPS
 
 
 def answer(
-    result: Recorded, tries: bool | None = None, progress: Callable[[int, int], None] | None = None
+    result: Recorded,
+    tries: bool | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    question: Question | None = None,
 ) -> Verdict:
-    """What counters say, tried if it can be and is wanted: the answer that a user is given.
+    """What counters say, with what trials gained where they are possible and wanted.
 
     Args:
         result: Any run.
-        tries: Whether to try; None: if that takes seconds.
+        tries: Whether to try; None: if that takes less than a minute.
         progress: See `tried`.
+        question: What is asked.
 
     Raises:
         CannotTry: it is to be tried and cannot be.
@@ -150,232 +111,324 @@ def answer(
     try:
         if (why := why_not(result)) is not None:
             raise CannotTry(why)
-        return tried(result, verdict, progress)
+        return tried(result, verdict, progress, question)
     except CannotTry:
         if tries:
             raise
         return verdict
 
 
-def tried(result: Recorded, verdict: Verdict, progress: Callable[[int, int], None] | None = None) -> Verdict:
-    """The same with all gains measured, and the best of them first.
+def tried(
+    result: Recorded,
+    verdict: Verdict,
+    progress: Callable[[int, int], None] | None = None,
+    question: Question | None = None,
+) -> Verdict:
+    """The same with the gains that trials measured, the best first.
 
     Args:
         result: A run for which `why_not` has nothing to say.
         verdict: What its counters say.
         progress: Called with how many trials are done, and of how many.
+        question: What is asked.
 
     Raises:
-        CannotTry: simulated again, with nothing doubled, it is another run.
+        CannotTry: simulated again without a change, it is another run.
     """
-    if verdict.key[0] == DEADLOCK or verdict.none in (NOTHING, INSIDE):
+    if verdict.key[0] == DEADLOCK or verdict.none == INSIDE:
         return verdict
-    plan = with_graphs(dict(result.plan), result.setup.long_files)
-    observed = _observed(verdict)
-    choices = _choices(plan, verdict, observed)
-    base = Delivered.of(result.bins)
-    again, *runs = _run(plan, [dict, *(one.double for one in choices)], progress)
-    if again is None or not base.same(again):
-        raise CannotTry("simulated again it is another run: it is of another version of Tailback")
-    if verdict.seen.leaves_messages:
-        # What it never delivered counts, too: as much as any run did.
-        base = replace(base, whole=max(float(run.bytes[-1]) for run in runs if run is not None))
-    found = [(choice, base.gain(run)) for choice, run in zip(choices, runs, strict=True) if run is not None]
-    if not found:
+    asked = question or Question()
+    with _Bench(result, verdict, asked, progress) as bench:
+        verdict = _of_throughput(bench, verdict)
+        verdict.symptoms = symptoms(bench.case, bench.base, bench.trials)
+        if asked.goal is not None or asked.about is not None or asked.sets:
+            verdict.asked = _asked(bench, asked)
+    return verdict
+
+
+class _Bench:
+    """Where trials of a run take place."""
+
+    def __init__(
+        self,
+        result: Recorded,
+        verdict: Verdict,
+        question: Question,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self.result, self.verdict, self.question, self._progress = result, verdict, question, progress
+        self.base = Outcome.of(result.flows, result.bins, result.meta)
+        self.trials: list[Trial] = []
+        self.plan = with_graphs(dict(result.plan), result.setup.long_files)
+        self.case = Case(verdict, self.plan, getattr(result.setup, "scenario", {}))
+        cores = os.cpu_count() or 1
+        self.quick = int(result.meta["packet_hops"]) < QUICK_HOPS
+        self._most_runs = MOST_RUNS * min(cores, 2)
+        self._most_events = LONGEST * int(result.meta["events"]) + EVENTS
+
+    def __enter__(self) -> _Bench:
+        self._folder = tempfile.TemporaryDirectory(prefix="tailback-explain-")
+        try:
+            self._begin()
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def _begin(self) -> None:
+        own = [one for remedies in self.question.own for one in remedies(self.case)]
+        for one in own:
+            self.changed(one, self.plan)  # what is wrong with it is said
+        wanted = [*own, *(one for remedies in CATALOGUE for one in remedies(self.case))]
+        if self.question.sets:
+            wanted = [what_if(self.question.sets)]
+        nothing = Remedy("", "", "", edit=lambda plan: plan)
+        if not self.quick:
+            # The rest is the run itself, stages of a group alone, and another seed.
+            wanted = _most_likely(self.case, wanted)[: self._most_runs - 1 - SINGLES_OF_LONG - 2]
+        again, *outcomes = self._run([nothing, *wanted], self._progress)
+        if again is None or not self.base.delivered.same(again.delivered):
+            raise CannotTry("simulated again it is another run: it is of another version of Tailback")
+        self.trials = [
+            Trial(one, outcome) for one, outcome in zip(wanted, outcomes, strict=True) if outcome is not None
+        ]
+        if self.verdict.seen.leaves_messages:
+            # What it never delivered counts, too: as much as any run did.
+            whole = max(float(one.outcome.delivered.bytes[-1]) for one in self.trials)
+            self.base = replace(self.base, delivered=replace(self.base.delivered, whole=whole))
+
+    def gains(self, remedies: Sequence[Remedy]) -> list[float | None]:
+        """What each gains of the throughput."""
+        return [
+            None if one is None else self.base.delivered.gain(one.delivered) for one in self._run(remedies)
+        ]
+
+    def with_another_seed(self, remedy: Remedy) -> float | None:
+        """What a remedy gains of the throughput with another seed."""
+        seed = self.plan["run"]["seed"] + 1
+
+        def seeded(plan: Plan) -> Plan:
+            return {**plan, "run": {**plan["run"], "seed": seed}}
+
+        def changed(plan: Plan) -> Plan:
+            return seeded(self.changed(remedy, plan))
+
+        both = self._run([Remedy("", "", "", edit=seeded), Remedy("", "", "", edit=changed)])
+        if both[0] is None or both[1] is None:
+            return None
+        return both[0].delivered.gain(both[1].delivered)
+
+    def changed(self, remedy: Remedy, plan: Plan) -> Plan:
+        """The plan with a remedy."""
+        if remedy.sets:
+            plan = self._with(remedy.sets)
+        return remedy.edit(plan) if remedy.edit is not None else plan
+
+    def _with(self, sets: Sequence[str]) -> Plan:
+        return make_plan(load(self._scenario_file, sets=list(sets)))
+
+    @property
+    def _scenario_file(self) -> Path:
+        path = Path(self._folder.name) / "scenario.yaml"
+        if not path.exists():
+            for name, data in self.result.setup.files.items():
+                if name not in ("plan.json", "scenario.yaml"):
+                    self._put(name).write_bytes(data)
+            for name, copied in self.result.setup.long_files.items():
+                with copied.open() as source:
+                    self._put(name).write_bytes(source.read())
+            path.write_bytes(self.result.setup.files["scenario.yaml"])
+        return path
+
+    def _put(self, name: str) -> Path:
+        path = Path(self._folder.name) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _run(
+        self, remedies: Sequence[Remedy], progress: Callable[[int, int], None] | None = None
+    ) -> list[Outcome | None]:
+        """What each gives; None for one that the engine does not take, or that takes too long."""
+        plans = [self._planned(one) for one in remedies]
+        stop, done = threading.Event(), 0
+        runs: list[Outcome | None] = []
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            try:
+                try:
+                    found = pool.map(partial(_outcome, stop, self._most_events), plans)
+                except RuntimeError as error:  # a thread cannot be started
+                    raise MemoryError from error
+                for run in found:
+                    runs.append(run)
+                    done += 1
+                    if progress is not None:
+                        progress(done, len(plans))
+            except BaseException:
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+        return runs
+
+    def _planned(self, remedy: Remedy) -> Plan | None:
+        try:
+            return self.changed(remedy, self.plan)
+        except InputError:
+            if self.question.sets:
+                raise
+            return None
+
+
+def _most_likely(case: Case, remedies: Sequence[Remedy]) -> list[Remedy]:
+    """Those first that signs speak for, then stages by how busy they are."""
+
+    def busy(one: Remedy) -> float:
+        stages = case.stages_of.get((one.kind, one.where), [])
+        return -1.0 if one.repairs else -max((stage.use for stage in stages), default=0.0)
+
+    return sorted(remedies, key=busy)
+
+
+def _asked(bench: _Bench, question: Question) -> list[Asked]:
+    """What each trial gave of what is asked, the best first."""
+    goals = [question.goal] if question.goal is not None else list(GOALS) if question.sets else [THROUGHPUT]
+    found = []
+    for trial in bench.trials:
+        for goal in goals:
+            gain = bench.base.gain(trial.outcome, goal, question.about)
+            before = bench.base.value(goal, question.about)
+            after = trial.outcome.value(goal, question.about)
+            if gain is not None and before is not None and after is not None:
+                found.append(Asked(trial.remedy, goal, question.about, before, after, gain))
+    return found if question.sets else sorted(found, key=lambda one: -one.gain)
+
+
+def _of_throughput(bench: _Bench, verdict: Verdict) -> Verdict:
+    """The verdict with the gains of all trials: how much sooner the same work is done."""
+    base, case = bench.base.delivered, bench.case
+    if not bench.trials or bench.question.sets:
         return verdict
-    candidates = [_candidate(choice, gain, verdict, observed) for choice, gain in found]
+    found = [(one.remedy, base.gain(one.outcome.delivered)) for one in bench.trials]
+    candidates = [_candidate(case, remedy, gain) for remedy, gain in found]
     candidates.sort(key=worth, reverse=True)
-    best = worth(candidates[0])
-    if best < WORTH_IT and sum(len(one.singles) for one, _ in found) <= FEW:
-        # Where the whole of a group gives nothing, one of it alone may: what follows it has less to do.
-        candidates += _each_alone(base, plan, [one for one, _ in found], observed)
+    if worth(candidates[0]) < WORTH_IT and sum(len(one.singles) for one, _ in found) <= FEW:
+        # Where a whole group gains nothing, one of it alone may: what follows it has less to do.
+        candidates += _each_alone(bench, [one for one, _ in found])
         candidates.sort(key=worth, reverse=True)
-        best = worth(candidates[0])
-        if best >= WORTH_IT:
+        if worth(candidates[0]) >= WORTH_IT:
+            _with_another_seed(bench, candidates[0])
             return Verdict(verdict.seen, candidates, tried=candidates)
-    if best < WORTH_IT:
+    if worth(candidates[0]) < WORTH_IT:
         return Verdict(verdict.seen, candidates, verdict.none or ALONE, tried=candidates)
-    first = _first(verdict, candidates, best)
-    choice = next(one for one, _ in found if (one.kind, one.group) == (first.stage.kind, first.group))
-    alone = _alone(base, plan, choice, first, verdict, observed)
+    first = _first(verdict, candidates)
+    alone = _alone(bench, first, verdict)
     rest = [one for one in candidates if one is not first]
     every = candidates if alone is None else sorted([alone, *candidates], key=worth, reverse=True)
-    return Verdict(verdict.seen, [alone or first, *rest], tried=every)
+    best = alone or first
+    _with_another_seed(bench, best)
+    return Verdict(verdict.seen, [best, *rest], tried=every)
 
 
-def worth(one: Candidate) -> float:
-    """What its gain counts for."""
-    return one.gain if one.stage.kind in BROKEN else min(one.gain, TWICE)
+def _with_another_seed(bench: _Bench, one: Candidate) -> None:
+    if one.remedy is None or one.gain is None:
+        return
+    gain = bench.with_another_seed(one.remedy)
+    if gain is not None and gain >= max(WORTH_IT / 2, HOLDS * min(one.gain, TWICE)):
+        one.seeds = 2
 
 
-def _first(verdict: Verdict, candidates: list[Candidate], best: float) -> Candidate:
-    """What counters point to if it gives as much as anything; what is broken comes before what is slow."""
+def _first(verdict: Verdict, candidates: list[Candidate]) -> Candidate:
+    """What counters point to if it gains as much as anything; what is broken comes before what is slow."""
     if verdict.candidates and not verdict.none:
         said = verdict.candidates[0].stage.kind, verdict.groups.name(verdict.candidates[0].stage)
         for one in candidates:
             if (one.stage.kind, one.group) == said and (
-                worth(one) >= AS_GOOD * best or (said[0] == "headroom" and one.gain >= WORTH_IT)
+                worth(one) >= AS_GOOD * worth(candidates[0])
+                or (said[0] == "headroom" and worth(one) >= WORTH_IT)
             ):
                 return one
     return candidates[0]
 
 
-def _alone(
-    base: Delivered,
-    plan: Plan,
-    choice: _Choice,
-    first: Candidate,
-    verdict: Verdict,
-    observed: Mapping[Key, list[Stage]],
-) -> Candidate | None:
-    """The one of a group that gives about as much as all of it; None if several hold traffic."""
-    stages = [one for one in observed.get((choice.kind, choice.group), []) if one.where in choice.singles]
+def _alone(bench: _Bench, first: Candidate, verdict: Verdict) -> Candidate | None:
+    """The one of a group that gains about as much as all of it; None if several hold traffic."""
+    group = first.remedy
+    if group is None or not group.singles:
+        return None
+    stages = bench.case.stages_of.get((group.kind, group.where), [])
+    stages = [one for one in stages if one.where in group.singles]
     said = {one.stage.key for one in verdict.candidates[:1] if not one.group}
-    stages.sort(key=lambda one: one.key not in said)
-    stages = stages[:SINGLES]
-    if len(choice.singles) == 1 and stages:
-        return Candidate(stages[0], first.gain)
-    runs = _run(plan, [choice.singles[one.where] for one in stages])
+    held = {
+        one.stage.key: one.held for group in verdict.candidates for one in (group, *group.members) if one.held
+    }
+    stages.sort(key=lambda one: (one.key not in said, -round(one.use, 2), -held.get(one.key, 0.0)))
+    stages = stages[: SINGLES if bench.quick else SINGLES_OF_LONG]
+    if len(group.singles) == 1 and stages:
+        return Candidate(stages[0], gain=first.gain, remedy=group)
     alone = [
-        Candidate(stage, base.gain(run), first.gain)
-        for stage, run in zip(stages, runs, strict=True)
-        if run is not None
+        replace(one, gain_of_group=first.gain)
+        for one in _single(bench, [(stage, group.singles[stage.where]) for stage in stages])
     ]
     enough = [one for one in alone if worth(one) >= ALONE_ENOUGH * worth(first)]
-    # The counters' own choice stands first, if it is enough.
+    # What counters point to stands first, if it is enough.
     return enough[0] if enough and enough[0].stage.key in said else max(enough, key=worth, default=None)
 
 
-def _each_alone(
-    base: Delivered, plan: Plan, choices: list[_Choice], observed: Mapping[Key, list[Stage]]
-) -> list[Candidate]:
+def _each_alone(bench: _Bench, groups: Sequence[Remedy]) -> list[Candidate]:
     """Every stage of groups of several, tried alone."""
-    stages = [
-        (stage, choice.singles[stage.where])
-        for choice in choices
-        for stage in observed.get((choice.kind, choice.group), [])
-        if stage.where in choice.singles and len(choice.singles) > 1
-    ]
-    runs = _run(plan, [double for _, double in stages])
+    return _single(
+        bench,
+        [
+            (stage, group.singles[stage.where])
+            for group in groups
+            for stage in bench.case.stages_of.get((group.kind, group.where), [])
+            if stage.where in group.singles and len(group.singles) > 1
+        ],
+    )
+
+
+def _single(bench: _Bench, stages: Sequence[tuple[Stage, Remedy]]) -> list[Candidate]:
+    gains = bench.gains([remedy for _, remedy in stages])
     return [
-        Candidate(stage, base.gain(run))
-        for (stage, _), run in zip(stages, runs, strict=True)
-        if run is not None
+        Candidate(stage, gain=gain, remedy=remedy)
+        for (stage, remedy), gain in zip(stages, gains, strict=True)
+        if gain is not None
     ]
 
 
-def _run(
-    plan: Plan, doubles: Iterable[Doubling], progress: Callable[[int, int], None] | None = None
-) -> list[Delivered | None]:
-    """What each delivers; None for one that the engine does not take."""
-    doubles = list(doubles)
-    stop, done = threading.Event(), 0
-    runs: list[Delivered | None] = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        try:
-            try:
-                found = pool.map(partial(_delivered, plan, stop), doubles)
-            except RuntimeError as error:  # a thread cannot be started
-                raise MemoryError from error
-            for run in found:
-                runs.append(run)
-                done += 1
-                if progress is not None:
-                    progress(done, len(doubles))
-        except BaseException:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
-    return runs
-
-
-def _delivered(plan: Plan, stop: threading.Event, double: Doubling) -> Delivered | None:
+def _outcome(stop: threading.Event, most_events: int, plan: Plan | None) -> Outcome | None:
+    if plan is None:
+        return None
     try:
-        packed = packed_plan(double(plan))
+        packed = packed_plan(plan)
         simulation = Simulation(packed.plan, messages=packed.messages, graphs=packed.graphs)
-        while not stop.is_set() and not simulation.advance(EVENTS).done:
-            pass
+        while not stop.is_set() and not (progress := simulation.advance(EVENTS)).done:
+            if progress.events > most_events:
+                return None
     except ValueError:
         return None
     recording = simulation.finish()
     meta = json.loads(recording.meta_json)
     bin_ps, end_ps = max(1, int(meta["bin_ps"])), int(meta["end_ps"])
-    return Delivered.of(Bins(pa.table(recording.series), pa.table(recording.entities), bin_ps, end_ps))
+    bins = Bins(pa.table(recording.series), pa.table(recording.entities), bin_ps, end_ps)
+    return Outcome.of(flows_of(recording), bins, meta)
 
 
-def _observed(verdict: Verdict) -> dict[Key, list[Stage]]:
-    """By kind and group, the stages that traffic passes, the fullest first."""
-    stages = Stages(verdict.seen)
-    senders = Senders(stages)
-    found: dict[Key, dict[str, Stage]] = {}
-    for pair in verdict.seen.pairs:
-        for ports, _ in verdict.seen.routes(pair):
-            passed = stages_passed(stages, senders, pair, ports)
-            own = [senders.window(pair), senders.fetched(pair), senders.loss(pair, passed)]
-            if pair.ways:
-                own.append(senders.limiter(pair, stages.port(pair.ways[0][0])))
-            for stage in [*passed, *(one for one in own if one is not None)]:
-                known = found.setdefault((stage.kind, verdict.groups.name(stage)), {})
-                if stage.where not in known or known[stage.where].use < stage.use:
-                    known[stage.where] = stage
-    return {
-        key: sorted(known.values(), key=lambda one: (-one.use, natural(one.where)))
-        for key, known in found.items()
-    }
-
-
-def _choices(plan: Plan, verdict: Verdict, observed: Mapping[Key, list[Stage]]) -> list[_Choice]:
-    """All that is tried: tiers of links, each part of hosts and bridges, failures and losses taken away."""
-    groups = verdict.groups
-    tiers: dict[str, list[int]] = {}
-    for number, link in enumerate(plan["links"]):
-        name = groups.tier.get(frozenset((link["a"], link["b"])))
-        if name is not None:
-            tiers.setdefault(name, []).append(number)
-    found = []
-    for name, numbers in tiers.items():
-        if ("link", name) in observed:
-            one = _Choice("link", name, partial(links, numbers=numbers))
-            for number in numbers:
-                a, b = plan["links"][number]["a"], plan["links"][number]["b"]
-                one.singles |= {where: partial(links, numbers=[number]) for where in (f"{a}:{b}", f"{b}:{a}")}
-            found.append(one)
-    parts: dict[str, dict[str, Doubling]] = {}
-    for (kind, where), double in doublings(plan).items():
-        if kind != "link":
-            parts.setdefault(kind, {})[where] = double
-    for kind, singles in parts.items():
-        group = groups.name(Stage(kind, "", 0.0, False))
-        found.append(_Choice(kind, group, partial(together, doubles=list(singles.values())), singles))
-    if plan["failures"]:
-        found.append(_Choice(FAILED, "all", lambda one: {**one, "failures": []}))
-    if plan["switches"] or any(link["loss"] for link in plan["links"]):
-        lost = "loss" if verdict.seen.drops else "buffer"
-        kind = next((kind for kind in ("headroom", "loss") if (kind, "all") in observed), lost)
-        found.append(_Choice(kind, "all", lossless))
-    if verdict.seen.timeouts:
-        found.append(_Choice("timer", "all", longer_timers))
-    if verdict.seen.sent_again and any(one["load_balancing"] != "ecmp" for one in plan["switch_models"]):
-        found.append(_Choice("reordering", "all", bears_reordering))
-    return found
-
-
-def _candidate(
-    choice: _Choice, gain: float, verdict: Verdict, observed: Mapping[Key, list[Stage]]
-) -> Candidate:
-    stages = observed.get((choice.kind, choice.group), [])
-    where = next(iter(choice.singles), "")
-    if choice.kind == FAILED:
-        where = ", ".join("-".join(sorted(link)) for link in faults.down(verdict.seen))
-    if choice.kind == "loss":
-        most = max(verdict.seen.through, key=lambda port: verdict.seen.port_told(port, DROP))
+def _candidate(case: Case, remedy: Remedy, gain: float) -> Candidate:
+    stages = case.stages_of.get((remedy.kind, remedy.where), [])
+    where = remedy.where if remedy.sets or remedy.says else next(iter(remedy.singles), "")
+    if remedy.kind == FAILED:
+        where = ", ".join(case.down())
+    if remedy.kind == "loss":
+        most = max(case.seen.through, key=lambda port: case.seen.port_told(port, DROP))
         where = ":".join(most)
-    figures = []
-    if choice.kind in ("timer", "reordering"):
-        figures = [
-            Figure("local_ack_timeout_err", count(verdict.seen.timeouts), ""),
-            Figure("packets retransmitted", share(verdict.seen.sent_again), "0"),
-        ]
-    stage = stages[0] if stages else Stage(choice.kind, where, 0.0, False, figures)
+    stage = stages[0] if stages else Stage(remedy.kind, where, 0.0, False, list(remedy.figures))
     members = [Candidate(one) for one in stages]
-    return Candidate(stage, gain, group=choice.group, members=members)
+    return Candidate(stage, group=remedy.where or "all", members=members, gain=gain, remedy=remedy)
+
+
+def what_if(sets: Sequence[str]) -> Remedy:
+    """The change that a user asks about."""
+    return Remedy("settings", " ".join(sets), "", sets=tuple(sets), where="all", repairs=True)

@@ -31,15 +31,15 @@ def verdict(result: Recorded) -> Verdict:
     """
     seen, found = Observed(result), summarise(result)["veth"]
     figures = _figures(result, found)
-    gains = {
+    held = {
         ("softirq", _CONSUMER): _of_core(result),
         ("ring", FORWARD): _of_ring(result),
         **_of_threads(result),
     }
     candidates = [
-        Candidate(Stage(kind, where, 1.0, True, figures), gain)
-        for (kind, where), gain in sorted(gains.items(), key=lambda one: -one[1])
-        if gain >= WORTH_IT
+        Candidate(Stage(kind, where, 1.0, True, figures), held=share)
+        for (kind, where), share in sorted(held.items(), key=lambda one: -one[1])
+        if share >= WORTH_IT
     ]
     return Verdict(seen, candidates, "" if candidates else OFFERED)
 
@@ -50,9 +50,9 @@ def _counters(result: Recorded) -> dict[str, int]:
 
 
 def _of_core(result: Recorded) -> float:
-    """What a consumer twice as fast would give: what was offered and not delivered, where its core is busy
-    from the first packet that waits to the last. A sender that had to wait would have offered more: then it
-    is all that it can take.
+    """What the consumer's core holds back, as a share of what it delivers: what was offered and not delivered,
+    where it is busy from the first packet that waits to the last. A sender that had to wait would have offered
+    more: then it is all.
     """
     bins, counted, held = result.bins, _counters(result), _held(result.bins)
     share = _busy(bins, _from_first_to_last(held))
@@ -89,8 +89,8 @@ def _busy(bins: Bins, held: NDArray[np.bool_]) -> float | None:
 
 
 def _of_ring(result: Recorded) -> float:
-    """What a ring twice as long would give: at most what it dropped while the core had time left. Drops at
-    one time only, of one burst, hold nothing.
+    """What the ring dropped while the core had time left, as a share of what was delivered. Drops at one time
+    only, of one burst, do not count.
     """
     bins, counted = result.bins, _counters(result)
     lost = result.told.values(f"{FORWARD}/ring", DROP)
@@ -104,9 +104,7 @@ def _of_ring(result: Recorded) -> float:
 
 
 def _of_threads(result: Recorded) -> dict[tuple[str, str], float]:
-    """What a thread twice as fast would give, of those that send as fast as they can and never wait: what the
-    consumer's core has left.
-    """
+    """Threads that send as fast as they can and never wait, each with what the consumer's core has left."""
     bins = result.bins
     share = _busy(bins, _held(bins))
     senders = {one["item"]: one for one in result.meta["veth"]["senders"]}
@@ -169,8 +167,8 @@ def page(result: Recorded) -> Page:
             figures,
             "Try a second thread (another udp-flood), or one that spends less on a call (traffic: send).",
             "Sure: it never waits, and nothing after it is full."
-            if said.candidates[0].gain >= 3 * WORTH_IT
-            else "Fairly sure: the gain is small, as the consumer's core is nearly full.",
+            if said.candidates[0].held >= 3 * WORTH_IT
+            else "Fairly sure: the consumer's core is nearly full, too.",
             "No other stage holds traffic.",
         )
     dark = found["ring_packets"] > found["ring"] / 2

@@ -15,8 +15,6 @@ from tailback.recorded.run import Recorded
 
 MOST_ROUTES = 16
 """Routes from a host to another that are looked at, those with most traffic: a fat tree of k = 8 has 16."""
-ONE_WAY = 0.99
-"""The part of a pair's traffic above which a port takes all of it."""
 MOST_PAIRS = 400
 """Pairs of hosts that routes are looked at for, drawn by their bytes where there are more: enough to tell
 where traffic stands."""
@@ -195,14 +193,6 @@ class Ways:
     def _sent(self) -> _Sent:
         """Packets and bytes that each port sent in the whole run, by its counters."""
         return _Sent(self.counters)
-
-    def is_one_of_several(self, port: Port) -> bool:
-        """Whether traffic at this node may take other ports to the same hosts."""
-        return port in self._spread
-
-    @cached_property
-    def _spread(self) -> set[Port]:
-        return {port for pair in self.pairs for port, part in pair.ways if part < ONE_WAY}
 
     @cached_property
     def _peers(self) -> dict[str, list[str]]:

@@ -2,49 +2,51 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tailback import text
 from tailback.explain import faults, tiers
 from tailback.explain.groups import HOSTS
 from tailback.explain.kinds import KINDS, Kind
-from tailback.explain.stages import FULL, RING_BYTES, SOME, Figure
+from tailback.explain.outcome import MEANS, Asked
+from tailback.explain.outcome import shown as shown_value
+from tailback.explain.remedy import Remedy
+from tailback.explain.stages import FULL, SOME, Figure
 from tailback.explain.verdict import (
     ALONE,
     COMPUTING,
     FAILED,
     INSIDE,
     LATE,
+    NOT_FULL,
     NOTHING,
     OFFERED,
     WORTH_IT,
     Candidate,
     Verdict,
+    worth,
 )
 from tailback.notebook import as_html
 from tailback.recorded.signals import PFC_PAUSE
 
 WIDTH = 100
-MUCH = 0.2
-"""Share of packets that are sent again above which what a doubling gives is hard to tell: go-back-N loses by
-what comes faster.
-"""
-EQUAL = 0.8
-"""A second trial that gave more than this part of the first's gave as much."""
+CLOSE = 0.8
+"""Another change that gains this part of the best is within a fifth of it."""
 MOST_TRIED = 10
 """Trials that a page lists."""
+MOST_FULL = 3
+"""Full stages beside the first that a page names."""
 HALF = 0.5
 """A stage that is busy for less of the time is not what two at once would relieve."""
-CLOSE = 0.5
-"""A second candidate whose gain is more than this part of the first's is close."""
-MORE = 1.1
-"""How much more than a stage alone its whole group must be worth to be spoken of."""
 
 
 def kind_of(verdict: Verdict, one: Candidate) -> Kind:
-    """The words of a stage, or of a group of them."""
+    """The words of a stage, or of a group of them; of a remedy its own."""
+    if one.remedy is not None and one.remedy.says:
+        return Kind(one.remedy.name, one.remedy.why, one.remedy.says)
     name = one.stage.kind
     if name == "link" and one.group:
         name = "tier"
@@ -92,6 +94,8 @@ class Page:
     next: str
     sure: str
     second: str
+    bad: tuple[str, ...] = ()
+    """What is bad, and for whom; and what helps."""
 
     def __repr__(self) -> str:
         """As `tailback explain` prints it."""
@@ -103,40 +107,109 @@ class Page:
 
 def page(verdict: Verdict) -> Page:
     """The page of a verdict."""
-    seen = verdict.seen
     if verdict.deadlock:
         return _deadlocked(verdict.deadlock)
-    if verdict.none:
-        return _nothing(verdict)
+    if verdict.asked:
+        return _answered(verdict)
+    found = _nothing(verdict) if verdict.none else _bottleneck(verdict)
+    return replace(found, bad=tuple(one.words for one in verdict.symptoms))
+
+
+def _bottleneck(verdict: Verdict) -> Page:
+    seen = verdict.seen
     first = verdict.candidates[0]
     kind = kind_of(verdict, first)
     name = _called(verdict, first, kind.name)
-    headline = f"The bottleneck is {name}."
-    share = first.weight
-    reasons = [kind.why, *faults.sentences(seen), *tiers.why(verdict.groups, first)]
-    if share < 0.95 and first.parts:
-        reasons.append(
-            f"It limits {text.share(share)} of the traffic; the rest is limited elsewhere, or not at all."
-        )
+    faulty = faults.sentences(seen)
     begin, end = (text.duration(at) for at in seen.span)
-    was = "was" if verdict.tried else "would be about"
-    reasons.append(
-        f"{_changed(first)} throughput {was} {_percent(first.gain)} higher than the "
-        f"{text.rate(seen.goodput)} measured from {begin} to {end}."
+    if first.gain is None:
+        headline = f"The bottleneck is probably {name}."
+        reasons = [kind.why, *faulty, *tiers.why(verdict.groups, first)]
+        if first.held:
+            reasons.append(f"{text.share(min(1.0, first.held))} of the traffic waits there.")
+    else:
+        headline = f"The bottleneck is {name}."
+        if first.remedy is not None and first.remedy.headline:
+            headline = f"{first.remedy.headline[:1].upper()}{first.remedy.headline[1:]}."
+        reasons = [*filter(None, [kind.why]), *faulty, *tiers.why(verdict.groups, first)]
+        reasons.append(
+            f"{_changed(first)} throughput was {_percent(first.gain)} higher than the "
+            f"{text.rate(seen.goodput)} measured from {begin} to {end}."
+        )
+    evidence = [
+        *tiers.figures(verdict.groups, first),
+        *first.stage.figures,
+        *_upstream(verdict, first),
+        *_tried(verdict),
+    ]
+    sure = _sure(verdict) if first.gain is None else _sure_of_trials(verdict)
+    advice = f"Try {_called(verdict, first, kind.next)}."
+    if first.remedy is not None and first.remedy.says:
+        advice = _with_settings(first.remedy)
+    return Page(headline, reasons, evidence, advice, sure, _second(verdict))
+
+
+def _with_settings(remedy: Remedy) -> str:
+    sets = " ".join(f"--set {shlex.quote(one)}" for one in remedy.sets)
+    return f"{remedy.says} As settings: {sets}." if sets else remedy.says
+
+
+def _answered(verdict: Verdict) -> Page:
+    """The answer to what the user asked."""
+    first = verdict.asked[0]
+    about = f" of {first.about}" if first.about else ""
+    evidence = [
+        Figure(
+            f"{_of_asked(verdict, one)}: {MEANS[one.goal]}",
+            shown_value(one.goal, one.after),
+            shown_value(one.goal, one.before),
+        )
+        for one in verdict.asked[:MOST_TRIED]
+    ]
+    if first.remedy.kind == "settings":
+        lines = [
+            f"{MEANS[one.goal][:1].upper()}{MEANS[one.goal][1:]}{about}: {shown_value(one.goal, one.before)} before, "
+            f"{shown_value(one.goal, one.after)} with it."
+            for one in verdict.asked
+        ]
+        return Page(
+            f"With {first.remedy.name}:", lines, [], "", "Measured in a run of its own, with one seed.", ""
+        )
+    if first.gain < WORTH_IT:
+        return Page(
+            f"Nothing that was tried helps {first.goal}{about} by {_percent(WORTH_IT)}.",
+            [f"It is {shown_value(first.goal, first.before)} ({MEANS[first.goal]})."],
+            evidence,
+            "Try --set with a change of your own.",
+            f"{len(verdict.asked)} changes were tried, each in a run of its own, with one seed.",
+            "",
+        )
+    name = _of_asked(verdict, first)
+    says = _with_settings(first.remedy) if first.remedy.says else f"Try {name}."
+    rest = verdict.asked[1:2]
+    second = (
+        f"Next best: {_of_asked(verdict, rest[0])}, {shown_value(rest[0].goal, rest[0].after)}."
+        if rest and rest[0].gain >= WORTH_IT
+        else "Nothing else that was tried helps."
     )
     return Page(
-        headline,
-        reasons,
-        [
-            *tiers.figures(verdict.groups, first),
-            *first.stage.figures,
-            *_upstream(verdict, first),
-            *_tried(verdict),
-        ],
-        f"Try {_called(verdict, first, kind.next)}.",
-        _sure_of_trials(verdict) if verdict.tried else _sure(verdict),
-        _second(verdict),
+        f"What helps {first.goal}{about} most is {name}: {shown_value(first.goal, first.after)} instead of "
+        f"{shown_value(first.goal, first.before)}.",
+        [f"Compared by {MEANS[first.goal]}.", *([first.remedy.why] if first.remedy.why else [])],
+        evidence,
+        says,
+        "Fairly sure: it was measured in a run of its own, with one seed.",
+        second,
     )
+
+
+def _of_asked(verdict: Verdict, one: Asked) -> str:
+    if one.remedy.name:
+        return one.remedy.name
+    for candidate in verdict.tried:
+        if candidate.remedy is one.remedy:
+            return _named(verdict, candidate)
+    return one.remedy.kind
 
 
 _ENDS = {
@@ -168,7 +241,9 @@ _CHANGES = {
 
 
 def _changed(one: Candidate) -> str:
-    """What a trial changes, as the beginning of a sentence."""
+    """What a trial changed, as the beginning of a sentence."""
+    if one.remedy is not None and one.remedy.name:
+        return f"With {one.remedy.name},"
     faster = "With all of them twice as fast," if one.group else "With twice its speed,"
     return _CHANGES.get(one.stage.kind, faster)
 
@@ -177,11 +252,13 @@ def _tried(verdict: Verdict) -> list[Figure]:
     """What each trial gave. A group of one stage has the name of that stage, and is the same trial."""
     gains: dict[str, float] = {}
     for one in verdict.tried:
-        gains.setdefault(_named(verdict, one), one.gain)
+        gains.setdefault(_named(verdict, one), one.gain or 0.0)
     return [Figure(f"tried: {name}", _signed(gain), "") for name, gain in list(gains.items())[:MOST_TRIED]]
 
 
 def _named(verdict: Verdict, one: Candidate) -> str:
+    if one.remedy is not None and one.remedy.name:
+        return one.remedy.name
     if one.stage.kind in _ENDS:
         return _ENDS[one.stage.kind].lower()
     name = _called(verdict, one, kind_of(verdict, one).name)
@@ -189,20 +266,33 @@ def _named(verdict: Verdict, one: Candidate) -> str:
 
 
 def _sure_of_trials(verdict: Verdict) -> str:
-    """How sure a verdict is that was tried."""
-    doubts = []
+    """How sure a verdict is that was tried: sure only if its gain holds with two seeds, and nothing else
+    gained about as much.
+    """
     first = verdict.candidates[0]
     if verdict.none:
-        if first.gain > WORTH_IT / 2:
-            doubts.append(f"{_named(verdict, first)}, gave {_percent(first.gain)}")
-        sure = "nothing that was tried, each twice as fast in a run of its own, is worth 5 %"
-    else:
-        if first.gain < 2 * WORTH_IT:
-            doubts.append("the gain is small")
-        sure = "it was tried in a run of its own"
-        if len(verdict.candidates) > 1 and verdict.candidates[1].gain > EQUAL * first.gain:
-            sure += f", and so was {_named(verdict, verdict.candidates[1])}, which gave as much"
-    return f"{'Fairly sure' if doubts else 'Sure'}: {'; '.join([*doubts, sure])}."
+        if (first.gain or 0.0) > WORTH_IT / 2:
+            return (
+                f"Fairly sure: {_named(verdict, first)}, gained {_percent(first.gain or 0.0)}, and nothing "
+                f"that was tried gained {_percent(WORTH_IT)}."
+            )
+        return f"Sure: none of {len(verdict.tried)} changes, each in a run of its own, gained {_percent(WORTH_IT)}."
+    doubts = []
+    if (first.gain or 0.0) < 2 * WORTH_IT:
+        doubts.append("the gain is small")
+    if first.seeds < 2:
+        doubts.append("with another seed it gained much less")
+    rest = [one for one in verdict.candidates[1:] if not _same_group(verdict, first, one)]
+    if rest and worth(rest[0]) >= CLOSE * worth(first):
+        doubts.append(f"{_named(verdict, rest[0])}, gained about as much")
+    if doubts:
+        return f"Fairly sure: it was tried, but {' and '.join(doubts)}."
+    return "Sure: it was tried with two seeds, and gained more than all else that was tried."
+
+
+def _same_group(verdict: Verdict, one: Candidate, other: Candidate) -> bool:
+    names = [each.group or verdict.groups.name(each.stage) for each in (one, other)]
+    return one.stage.kind == other.stage.kind and names[0] == names[1]
 
 
 def _deadlocked(found: tuple[str, str]) -> Page:
@@ -232,8 +322,9 @@ def _nothing(verdict: Verdict) -> Page:
     reasons = {
         OFFERED: "Messages are done about as fast as they come: the network carries "
         "what it is given. Completion times may still suffer from queues that come and go.",
-        ALONE: "Whatever is full has a neighbour that is nearly as full: no single "
-        "stage, twice as fast, would carry 5 % more.",
+        ALONE: "What is full has a neighbour that is nearly as full: no single change that was tried "
+        "carries 5 % more.",
+        NOT_FULL: "No stage is busy all the time with traffic waiting before it.",
         COMPUTING: f"Ranks compute {text.share(seen.computing)} of the time of their jobs: an infinitely "
         "fast network would save them only the rest.",
         LATE: f"For {text.share(seen.begins_late)} of the run messages that ranks waited for, one behind the "
@@ -245,7 +336,7 @@ def _nothing(verdict: Verdict) -> Page:
     fullest = max((one.stage.use for one in verdict.candidates), default=0.0)
     two_at_once = "Try two stages at once: the fullest, and the next that its data passes."
     if fullest < FULL:
-        reasons[ALONE] = "Nothing is full, and no single stage, twice as fast, would carry 5 % more."
+        reasons[ALONE] = "Nothing is full, and no single change that was tried carries 5 % more."
     if fullest < HALF:
         two_at_once = (
             "Try more at a time: messages, queue pairs, channels. The fullest stage is busy "
@@ -288,88 +379,52 @@ def _upstream(verdict: Verdict, candidate: Candidate) -> list[Figure]:
 
 
 def _sure(verdict: Verdict) -> str:
-    """How sure the verdict is, and why not more. What makes it less sure are kinds of run in which it was
-    wrong more often: see docs/explain.md.
-    """
-    doubts = []
+    """How sure counters are. Without a trial no answer is sure."""
     seen = verdict.seen
+    doubts = []
     if verdict.candidates and not verdict.none:
-        first, rest = verdict.candidates[0], verdict.candidates[1:]
-        if rest and rest[0].gain > CLOSE * first.gain:
-            doubts.append("the second candidate is close")
+        first = verdict.candidates[0]
         if first.stage.use < FULL and first.stage.kind not in ("loss", "headroom"):
-            who = first.stage.where if first.group else "it"
-            doubts.append(
-                f"{who} is busy only {text.share(first.stage.use)} of the time, as senders hold back"
-            )
-        if first.stage.kind == "cpu":
-            doubts.append("what a core spends on a packet depends on how many come at once")
+            doubts.append(f"it is busy {text.share(first.stage.use)} of the time, as senders hold back")
         if first.stage.kind in ("window", "throttle", "reads"):
             doubts.append("it shows only in that nothing else is full")
-        if first.stage.kind in ("softirq", "ring") and first.stage.signals:
-            doubts.append("packets that a ring drops are retransmitted, with all that followed")
-        elif first.stage.kind == "softirq" and seen.in_rings(first.stage.where) < RING_BYTES:
-            doubts.append("little waits for it, and an idle core waits for interrupts")
-        if not first.group and first.next and first.next.need * (1 + first.gain) >= FULL:
-            after = Candidate(first.next)
-            doubts.append(f"{_called(verdict, after, kind_of(verdict, after).name)} would be full, too")
-        if first.together > MORE * first.gain:
-            doubts.append(f"doubling all of its kind would give {_percent(first.together)}")
-        if first.gain < 3 * WORTH_IT:
-            doubts.append("the gain is small")
-    elif (
-        verdict.none not in (NOTHING, INSIDE)
-        and verdict.candidates
-        and verdict.candidates[0].gain > WORTH_IT / 4
-    ):
-        first = verdict.candidates[0]
-        name = _called(verdict, first, kind_of(verdict, first).name)
-        doubts.append(f"{name}, twice as fast, may be worth {_percent(WORTH_IT)}, too")
-    doubts += tiers.doubts(verdict.groups, None if verdict.none else verdict.candidates[0])
-    if verdict.none == ALONE and seen.bridges:
-        doubts.append("interrupts that are put off make bursts, which no series shows")
-    if seen.sent_again > (SOME if verdict.none == ALONE else MUCH):
+        if len(verdict.candidates) > 1 and verdict.candidates[1].held > CLOSE * first.held:
+            doubts.append("as much traffic waits elsewhere")
+        doubts += tiers.doubts(verdict.groups, first)
+    if seen.sent_again > SOME:
         doubts.append(f"{text.share(seen.sent_again)} of all packets were retransmitted")
-    if any(seen.lost_on_wire.values()):
-        doubts.append("cables lose packets, which costs more the faster links are")
     if not seen.meta["complete"]:
         doubts.append("the run was cut short")
     if str(seen.meta.get("recorded", "everything")) != "everything":
         doubts.append(f"of queues only {seen.meta['recorded']} are recorded")
-    words = ("Sure", "Fairly sure", "A guess")[min(len(doubts), 2)]
-    sure = "nothing is full" if verdict.none else "one stage is full, and its neighbours are not"
-    if verdict.candidates and not verdict.none and verdict.candidates[0].group:
-        sure = "they are full, and what is before and behind them is not"
-    return f"{words}: {'; '.join(doubts) or sure}."
+    said = "it is from counters, and no trial was run"
+    return f"{'A guess' if doubts else 'Fairly sure'}: {'; '.join([said, *doubts])}."
 
 
 def _second(verdict: Verdict) -> str:
     rest = verdict.candidates[0 if verdict.none else 1 :]
-    if rest and verdict.tried and rest[0].gain < WORTH_IT:
-        return (
-            f"{'Nothing' if verdict.none else 'Nothing else'} that was tried is worth {_percent(WORTH_IT)}."
-        )
-    if rest:
-        second = rest[0]
-        if verdict.tried:
-            return f"Next best: {_named(verdict, second)}, {_signed(second.gain)}."
-        name = _called(verdict, second, kind_of(verdict, second).name)
-        return (
-            f"The second candidate is {name}, busy {text.share(second.stage.use)} of the time; twice its "
-            f"speed would give about {_percent(second.gain)}."
-        )
-    after = verdict.candidates[0].next if verdict.candidates else None
-    if after is None:
-        return f"No {'' if verdict.none else 'other '}stage holds traffic."
-    one = Candidate(after)
-    name = _called(verdict, one, kind_of(verdict, one).name)
-    return f"The next limit is {name}, which this traffic would use to {text.share(after.need)}."
+    if verdict.tried:
+        if not rest or worth(rest[0]) < WORTH_IT:
+            return f"Nothing{'' if verdict.none else ' else'} that was tried gains {_percent(WORTH_IT)}."
+        return f"Next best: {_named(verdict, rest[0])}, {_signed(rest[0].gain or 0.0)}."
+    full = [one for one in rest if one.stage.use >= FULL][:MOST_FULL]
+    if not full:
+        return f"No {'' if verdict.none else 'other '}stage is full."
+    names = [
+        f"{_called(verdict, one, kind_of(verdict, one).name)} (busy {text.share(one.stage.use)} of the time)"
+        for one in full
+    ]
+    return f"Also full: {'; '.join(names)}."
 
 
 def as_text(page: Page, width: int = WIDTH) -> str:
     """For the terminal, in lines of at most `width`, except for figures."""
     lines = [page.headline, ""]
     lines += textwrap.wrap(" ".join(page.reasons), width)
+    if page.bad:
+        lines += ["", "What is bad"]
+        for words in page.bad:
+            lines += textwrap.wrap(words, width, initial_indent="  ", subsequent_indent="    ")
     if page.evidence:
         lines += ["", "Evidence"]
         name = max(len(figure.name) for figure in page.evidence)
@@ -377,7 +432,7 @@ def as_text(page: Page, width: int = WIDTH) -> str:
         for figure in page.evidence:
             otherwise = f"  (else {figure.otherwise})" if figure.otherwise else ""
             lines.append(f"  {figure.name:<{name}}  {figure.value:<{value}}{otherwise}".rstrip())
-    for words in (page.next, page.sure, page.second):
+    for words in filter(None, (page.next, page.sure, page.second)):
         lines += ["", *textwrap.wrap(words, width)]
     return "\n".join(lines) + "\n"
 
@@ -397,8 +452,25 @@ def as_data(page: Page, verdict: Verdict) -> dict[str, Any]:
         "sure": page.sure,
         "second": page.second,
         "tried": [
-            {"kind": kind, "where": where, "gain": round(one.gain, 4)}
+            {
+                "kind": one.key[0],
+                "where": one.key[1],
+                "what": _named(verdict, one),
+                "gain": round(one.gain or 0.0, 4),
+                "set": list(one.remedy.sets) if one.remedy is not None else [],
+            }
             for one in verdict.tried
-            for kind, where in [one.key]
+        ],
+        "bad": list(page.bad),
+        "asked": [
+            {
+                "what": _of_asked(verdict, one),
+                "goal": one.goal,
+                "about": one.about,
+                "before": one.before,
+                "after": one.after,
+                "set": list(one.remedy.sets),
+            }
+            for one in verdict.asked
         ],
     }

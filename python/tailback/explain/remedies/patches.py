@@ -1,4 +1,4 @@
-"""A plan with twice as much of something: how a verdict is tried, and what it is judged by.
+"""Changes of a plan that no single setting makes: twice the capacity of a stage, nothing lost, longer timers.
 
 Rates, clocks, credits, depths and sizes are doubled, costs and latencies halved. Failures and losses have no
 capacity to double: they are taken away.

@@ -1,0 +1,18 @@
+"""Nothing lost: cables that corrupt nothing, headroom that holds what comes after a pause, and buffers that
+never fill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailback.explain.remedies import Case, Remedy
+from tailback.explain.remedies.patches import lossless
+
+
+def remedies(case: Case) -> Iterator[Remedy]:
+    """Where anything can be lost or can wait for room."""
+    if case.plan["switches"] or any(link["loss"] for link in case.plan["links"]):
+        otherwise = "loss" if case.drops else "buffer"
+        kind = next((kind for kind in ("headroom", "loss") if (kind, "all") in case.stages_of), otherwise)
+        yield Remedy(kind, "", "", edit=lossless, where="all", repairs=kind != "buffer")

@@ -1,0 +1,21 @@
+"""Failed links that stay up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailback.explain.remedies import Case, Remedy
+from tailback.explain.verdict import FAILED
+
+
+def remedies(case: Case) -> Iterator[Remedy]:
+    """Where links fail."""
+    if case.plan["failures"]:
+        yield Remedy(
+            FAILED,
+            "failed links stay up",
+            "",
+            edit=lambda plan: {**plan, "failures": []},
+            where="all",
+            repairs=True,
+        )

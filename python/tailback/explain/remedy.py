@@ -1,0 +1,40 @@
+"""A change that may help a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailback.explain.stages import Figure
+
+Plan = dict[str, Any]
+Edit = Callable[[Plan], Plan]
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A change that may help."""
+
+    kind: str
+    """What kind of thing it changes, which is the `kind` of an answer: link, memory, routing, ecn."""
+    name: str
+    """What is changed, as a list of what was tried has it: `adaptive routing`."""
+    says: str
+    """What to do, as a sentence that begins with a verb."""
+    sets: tuple[str, ...] = ()
+    """The change as settings, PATH=VALUE each, as after `--set`."""
+    edit: Edit | None = None
+    """The change of the plan, where no setting says it."""
+    where: str = ""
+    """The place or group that it changes."""
+    why: str = ""
+    """What it tells of the run if it helps, as a sentence."""
+    headline: str = ""
+    """The same in a few words: `flows collide on one link while another idles`."""
+    figures: tuple[Figure, ...] = ()
+    """What shows it."""
+    repairs: bool = False
+    """Whether it ends something broken or badly set, so that a gain beyond a factor of two is its own."""
+    singles: Mapping[str, Remedy] = field(default_factory=dict)
+    """Of a group, the same for each of its members, by place."""
