@@ -1,4 +1,4 @@
-"""The house as the book draws it: which room of the Rust crates uses which; and no large circles of files."""
+"""The page on the structure of the engine is true: which component uses which; and no large circles of files."""
 
 from __future__ import annotations
 
@@ -95,30 +95,30 @@ def files_used(crates: Path = CRATES) -> dict[str, set[str]]:
     return graph
 
 
-def rooms() -> dict[str, tuple[str, set[str]]]:
-    """By room of the drawing: the folder or file that it is, below `crates`, and the rooms that it uses."""
-    page = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+def components() -> dict[str, tuple[str, set[str]]]:
+    """By component of the page: its folder or file, below `crates`, and the components that it uses."""
+    page = (ROOT / "docs" / "structure.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \*\*([\w ]+)\*\* \| `([^`]+)` \|.*\| ([^|]*) \|$", page, re.M)
-    return {room: (place, {one for one in uses.split(", ") if one != "-"}) for room, place, uses in rows}
+    return {name: (place, {one for one in uses.split(", ") if one != "-"}) for name, place, uses in rows}
 
 
-def room_of(file: str, places: dict[str, str]) -> str:
-    """The room that a file is in: the one with the longest place."""
-    inside = [room for room, place in places.items() if file.removesuffix(".rs").startswith(place)]
-    assert inside, f"{file} is in no room of docs/house.md"
-    return max(inside, key=lambda room: len(places[room]))
+def component_of(file: str, places: dict[str, str]) -> str:
+    """The component of a file: the one with the longest place."""
+    inside = [component for component, place in places.items() if file.removesuffix(".rs").startswith(place)]
+    assert inside, f"{file} is in no component of docs/structure.md"
+    return max(inside, key=lambda component: len(places[component]))
 
 
-def test_the_drawing_is_true() -> None:
-    drawn = rooms()
-    places = {room: place for room, (place, _) in drawn.items()}
-    found: dict[str, set[str]] = {room: set() for room in drawn}
+def test_the_page_is_true() -> None:
+    drawn = components()
+    places = {component: place for component, (place, _) in drawn.items()}
+    found: dict[str, set[str]] = {component: set() for component in drawn}
     for file, used in files_used().items():
         if file not in ROOTS:
-            room = room_of(file, places)
-            found[room] |= {room_of(other, places) for other in used} - {room}
-    assert {room: sorted(uses) for room, uses in found.items()} == {
-        room: sorted(uses) for room, (_, uses) in drawn.items()
+            component = component_of(file, places)
+            found[component] |= {component_of(other, places) for other in used} - {component}
+    assert {component: sorted(uses) for component, uses in found.items()} == {
+        component: sorted(uses) for component, (_, uses) in drawn.items()
     }
 
 
