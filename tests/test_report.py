@@ -22,7 +22,7 @@ from tailback.report.links import links, sides
 from tailback.report.moments import moments
 from tailback.report.page import scale_key
 from tailback.report.plots import all_plots, fullest_queue
-from tailback.report.queues import LEVELS, QueueStore
+from tailback.report.queues import DEPTH_LEVELS, QueueStore
 from tailback.report.senders import in_ranges, senders
 from tailback.report.shares import fairness, items, queue_pairs
 from tailback.report.tables import MOST_DROPS, drops, pauses
@@ -168,7 +168,7 @@ def test_depths_on_the_page_are_those_of_the_run(lossless: Result) -> None:
     at = 0
     for queue in about["queues"]:
         if queue["name"] == "sw0:h16/tc3":
-            depths = np.expm1(values[at : at + queue["points"]] / LEVELS * np.log1p(about["top"]))
+            depths = np.expm1(values[at : at + queue["points"]] / DEPTH_LEVELS * np.log1p(about["top"]))
             exact = lossless.bins.values("sw0:h16/tc3", "queue_mean_bytes")
             assert depths == pytest.approx(exact, rel=0.003, abs=1)
         at += (2 + queue["paused"]) * queue["points"]

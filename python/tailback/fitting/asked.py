@@ -35,7 +35,7 @@ Technometrics 51, 2009).
 """
 _MOST_UNKNOWNS = 8
 """An emulator over more would need more runs than ten for each."""
-_LONG = 40
+_LABEL_MAX_CHARACTERS = 40
 """A value of more characters, such as a whole list of traffic, is cut off in labels."""
 
 
@@ -217,7 +217,7 @@ class Fit(Written):
 
 
 def _shortened(value: str) -> str:
-    return value if len(value) <= _LONG else f"{value[: _LONG - 1]}…"
+    return value if len(value) <= _LABEL_MAX_CHARACTERS else f"{value[: _LABEL_MAX_CHARACTERS - 1]}…"
 
 
 def _condition(one: Observation) -> Point:

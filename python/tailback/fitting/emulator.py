@@ -21,12 +21,12 @@ from tailback.fitting.asked import Output
 from tailback.fitting.axes import Axes
 from tailback.recorded.bins import Array
 
-_RESTARTS = 2
-_NEAR = 0.2
+_OPTIMISER_RESTARTS = 2
+_NOISE_LENGTH_SHARE = 0.2
 """How far, as a share of a prior's range, seeds make about the same noise (an assumption)."""
-_OF_ALL = 0.5
+_POOLED_NOISE_WEIGHT = 0.5
 """What the noise of all points counts for, in degrees of freedom, where hardly any is near."""
-_FLAT = 1e-9
+_FLAT_RELATIVE_SPREAD = 1e-9
 """A measure that differs by less, relative to itself, is the same everywhere."""
 
 
@@ -44,7 +44,7 @@ class Emulator:
         self._freedom: Array = (counts - 1).astype(float)
         self._spread: Array = np.nansum((values - self.means[:, None]) ** 2, axis=1)
         scale = float(np.abs(self.means).max()) or 1.0
-        self.flat: bool = bool(np.ptp(self.means) <= _FLAT * scale)
+        self.flat: bool = bool(np.ptp(self.means) <= _FLAT_RELATIVE_SPREAD * scale)
         """Whether no free setting makes a difference to it."""
         every = self._noise_at(self._points)
         alike = _alike(values, every)
@@ -78,11 +78,14 @@ class Emulator:
         from scipy.spatial.distance import cdist
 
         alike = self._axes.alike(points, self._points)
-        near = alike * np.exp(-0.5 * cdist(points, self._points, "sqeuclidean") / _NEAR**2)
+        near = alike * np.exp(-0.5 * cdist(points, self._points, "sqeuclidean") / _NOISE_LENGTH_SHARE**2)
         alike = np.where(alike @ self._freedom[:, None] > 0, alike, 1.0)  # without any, those of all
         freedom, spread = alike @ self._freedom, alike @ self._spread
         everywhere = np.divide(spread, freedom, out=np.zeros_like(spread), where=freedom > 0)
-        return np.asarray((near @ self._spread + _OF_ALL * everywhere) / (near @ self._freedom + _OF_ALL))
+        return np.asarray(
+            (near @ self._spread + _POOLED_NOISE_WEIGHT * everywhere)
+            / (near @ self._freedom + _POOLED_NOISE_WEIGHT)
+        )
 
     def around(self, points: Array, runs: int) -> Array:
         """The variance of a mean over `runs` runs around what `at` gives.
@@ -139,7 +142,7 @@ def _process(points: Array, means: Array, variances: Array) -> Any:
         kernel,
         alpha=variances / means.var() + 1e-10,
         normalize_y=True,
-        n_restarts_optimizer=_RESTARTS,
+        n_restarts_optimizer=_OPTIMISER_RESTARTS,
         random_state=0,
     )
     with warnings.catch_warnings():

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tailback import text
 from tailback.fitting.asked import Fit, Output
-from tailback.fitting.inference import FAR, Answer, Inference, Unknown, likely
+from tailback.fitting.inference import MAX_MISS_TOLERANCES, Answer, Inference, Unknown, likely
 from tailback.fitting.next_measure import Next
 from tailback.sweeps.shown import Shown
 from tailback.sweeps.swept import Swept, words_of
@@ -21,9 +21,9 @@ from tailback.version import __version__
 if TYPE_CHECKING:
     from rich.table import Table
 
-_DRAWS = 2000
-_NEXT = 3
-_PROFILES = pa.schema(
+_POSTERIOR_DRAWS = 2000
+_NEXT_MEASUREMENTS_SHOWN = 3
+_PROFILE_SCHEMA = pa.schema(
     [
         ("setting", pa.string()),
         ("value", pa.float64()),
@@ -95,7 +95,7 @@ class Fitted:
         for one in self.found.answers:
             noise = self.found.noise[one.observed.output] * math.sqrt(1 / one.observed.runs + 1 / seeds)
             spread = math.hypot(1, noise / one.observed.tolerance)
-            if one.role == "calibrated" and abs(one.off) > FAR * spread:
+            if one.role == "calibrated" and abs(one.off) > MAX_MISS_TOLERANCES * spread:
                 return False
         return True
 
@@ -195,7 +195,7 @@ class Fitted:
         first = self.found.next[0]
         rest = ", ".join(
             f"{self.asked.labelled(one.output)} ({100 * one.reduction:.0f} %)"
-            for one in self.found.next[1:_NEXT]
+            for one in self.found.next[1:_NEXT_MEASUREMENTS_SHOWN]
         )
         return (
             f"Measure next: {self.asked.labelled(first.output)}, to ± {self._tolerance(first)}. It should "
@@ -339,7 +339,7 @@ class Fitted:
         """Equally likely draws of the posterior: a column each setting, in s, B, bit/s, Hz or no unit; of a
         list the value as after --set.
         """
-        points = self.found.posterior.drawn(_DRAWS)
+        points = self.found.posterior.drawn(_POSTERIOR_DRAWS)
         return pa.table(
             {
                 setting: [free.value(share) for share in points[:, index].tolist()]
@@ -362,7 +362,7 @@ class Fitted:
             for one in self.found.unknowns
             for share, log in zip(*(np.asarray(part).tolist() for part in one.profile), strict=True)
         ]
-        return pa.Table.from_pylist(rows, _PROFILES)
+        return pa.Table.from_pylist(rows, _PROFILE_SCHEMA)
 
     @property
     def observations(self) -> pa.Table:

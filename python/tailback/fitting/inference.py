@@ -12,15 +12,15 @@ import numpy as np
 from tailback.fitting.asked import Fit, Observed, Output
 from tailback.fitting.emulator import Emulated
 from tailback.fitting.next_measure import Next, next_measures
-from tailback.fitting.posterior import LEVEL, Posterior, Profile, log_likelihood, posterior, profiles
+from tailback.fitting.posterior import INTERVAL_LEVEL, Posterior, Profile, log_likelihood, posterior, profiles
 from tailback.recorded.bins import Array
 
-_WHOLE = 0.9
+_UNINFORMED_SHARE = 0.9
 """An interval over this part of the prior says nothing."""
-_EDGE = 0.01
-_TRADED = 0.7
+_EDGE_SHARE = 0.01
+_TRADE_OFF_CORRELATION = 0.7
 """Settings that are correlated by more trade off against each other."""
-FAR = 2.0
+MAX_MISS_TOLERANCES = 2.0
 """Tolerances by which a fit may miss an observation."""
 
 Verdict = Literal[
@@ -47,7 +47,9 @@ class Unknown(NamedTuple):
     def at_edge(self) -> bool:
         """Whether the best fit lies at an end of the prior. Without being identified it may lie anywhere."""
         return (
-            not self.probabilities and self.verdict != "not identified" and not _EDGE < self.best < 1 - _EDGE
+            not self.probabilities
+            and self.verdict != "not identified"
+            and not _EDGE_SHARE < self.best < 1 - _EDGE_SHARE
         )
 
 
@@ -133,7 +135,7 @@ def infer(asked: Fit, emulated: Emulated) -> Inference:
 
 def _verdict(profile: Profile) -> Verdict:
     low, high = profile.interval()
-    if high - low >= _WHOLE:
+    if high - low >= _UNINFORMED_SHARE:
         return "not identified"
     if low <= 0:
         return "only an upper limit"
@@ -142,7 +144,7 @@ def _verdict(profile: Profile) -> Verdict:
 
 def _verdict_of(probabilities: Sequence[float]) -> Verdict:
     """Of a list: its values are told apart as far as the least likely ones have a tenth together."""
-    if max(probabilities) >= LEVEL:
+    if max(probabilities) >= INTERVAL_LEVEL:
         return "identified"
     return "only some ruled out" if len(likely(probabilities)) < len(probabilities) else "not identified"
 
@@ -151,7 +153,7 @@ def likely(probabilities: Sequence[float]) -> list[int]:
     """The fewest values that have 90 % together, the likeliest first."""
     order = sorted(range(len(probabilities)), key=lambda value: -probabilities[value])
     sums = itertools.accumulate(probabilities[value] for value in order)
-    return order[: next((count for count, sum_ in enumerate(sums, 1) if sum_ >= LEVEL), len(order))]
+    return order[: next((count for count, sum_ in enumerate(sums, 1) if sum_ >= INTERVAL_LEVEL), len(order))]
 
 
 def _trades(settings: Sequence[str], found: Posterior) -> list[Trade]:
@@ -160,7 +162,7 @@ def _trades(settings: Sequence[str], found: Posterior) -> list[Trade]:
         Trade(settings[a], settings[b], float(correlation[a, b]))
         for a in range(len(settings))
         for b in range(a + 1, len(settings))
-        if abs(correlation[a, b]) >= _TRADED
+        if abs(correlation[a, b]) >= _TRADE_OFF_CORRELATION
     ]
     return sorted(every, key=lambda one: -abs(one.correlation))
 
@@ -185,7 +187,9 @@ def _answers(observed: Sequence[Observed], emulated: Emulated, found: Posterior,
 def _at_best(answer: Answer, value: float) -> Answer:
     """With what the best fit gives, which must meet what was fitted."""
     answer = answer._replace(at_best=value)
-    return answer if answer.observed.held_out else answer._replace(missed=abs(answer.off) > FAR)
+    return (
+        answer if answer.observed.held_out else answer._replace(missed=abs(answer.off) > MAX_MISS_TOLERANCES)
+    )
 
 
 def with_runs(found: Inference, at_best: Mapping[Output, float]) -> Inference:
@@ -197,7 +201,8 @@ def with_runs(found: Inference, at_best: Mapping[Output, float]) -> Inference:
 def _mixed_interval(means: Array, variances: Array, weights: Array) -> tuple[float, float]:
     """The middle 90 % of normal distributions with weights."""
     low, high = (
-        _mixed_quantile(means, variances, weights, share) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+        _mixed_quantile(means, variances, weights, share)
+        for share in ((1 - INTERVAL_LEVEL) / 2, (1 + INTERVAL_LEVEL) / 2)
     )
     return low, high
 

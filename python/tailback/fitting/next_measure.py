@@ -12,10 +12,10 @@ from tailback.fitting.emulator import Emulated
 from tailback.fitting.posterior import Posterior
 from tailback.recorded.bins import Array
 
-_DRAWS = 400
-_ANSWERS = 100
-_SEED = 1
-_LEAST = 0.05
+_POSTERIOR_DRAWS = 400
+_SIMULATED_ANSWERS = 100
+_RANDOM_SEED = 1
+_MIN_GAIN_SHARE = 0.05
 """A smaller share is not worth a measurement."""
 
 
@@ -38,7 +38,7 @@ def next_measures(emulated: Emulated, found: Posterior, observed: Sequence[Obser
     taken as relative to the measure as the median of those that were observed (an assumption).
     """
     relative = float(np.median([one.tolerance / max(abs(one.value), one.tolerance) for one in observed]))
-    points, axes = found.drawn(_DRAWS), found.axes
+    points, axes = found.drawn(_POSTERIOR_DRAWS), found.axes
     columns, owners = axes.columns(points), np.array(axes.owners())
     before = columns.var(axis=0)
     taken = {one.output for one in observed}
@@ -52,7 +52,7 @@ def next_measures(emulated: Emulated, found: Posterior, observed: Sequence[Obser
         if variance.min() > 0:
             gone = _reductions(columns, mean, variance)
             whole = _share(gone, before)
-            if whole >= _LEAST:
+            if whole >= _MIN_GAIN_SHARE:
                 each = [_share(gone[owners == one], before[owners == one]) for one in range(len(axes.counts))]
                 every.append(Next(output, tolerance, whole, tuple(each)))
     return sorted(every, key=lambda one: -one.reduction)
@@ -64,9 +64,9 @@ def _share(gone: Array, before: Array) -> float:
 
 def _reductions(points: Array, mean: Array, variance: Array) -> Array:
     """The expected variance of each column that is gone."""
-    rng = np.random.default_rng(_SEED)
-    asked = rng.choice(len(points), _ANSWERS)
-    answers = mean[asked] + np.sqrt(variance[asked]) * rng.standard_normal(_ANSWERS)
+    rng = np.random.default_rng(_RANDOM_SEED)
+    asked = rng.choice(len(points), _SIMULATED_ANSWERS)
+    answers = mean[asked] + np.sqrt(variance[asked]) * rng.standard_normal(_SIMULATED_ANSWERS)
     logs = -0.5 * ((answers[:, None] - mean) ** 2 / variance + np.log(variance))
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)

@@ -19,19 +19,19 @@ from tailback.fitting.axes import Axes
 from tailback.fitting.emulator import Emulated
 from tailback.recorded.bins import Array
 
-LEVEL = 0.9
+INTERVAL_LEVEL = 0.9
 """Of all intervals."""
 
 LogLikelihood = Callable[[Array], Array]
 
-_CELLS = {0: 1, 1: 400, 2: 80}
+_GRID_CELLS_PER_SIDE = {0: 1, 1: 400, 2: 80}
 """A side of the grid, by how many settings are ranges."""
 _MOST_CELLS = 100_000
 _PARTICLES = 1024
-_MOVES = 8
+_MOVES_PER_STEP = 8
 _LAST_MOVES = 24
-_AT_ONCE = 20_000
-_SEED = 1
+_POINTS_PER_BATCH = 20_000
+_RANDOM_SEED = 1
 
 
 def log_likelihood(emulated: Emulated, observed: Sequence[Observed]) -> LogLikelihood:
@@ -67,7 +67,10 @@ def log_likelihood(emulated: Emulated, observed: Sequence[Observed]) -> LogLikel
         return np.asarray(-0.5 * (solved**2).sum(axis=1) - size)
 
     def every(points: Array) -> Array:
-        parts = [some(points[start : start + _AT_ONCE]) for start in range(0, len(points), _AT_ONCE)]
+        parts = [
+            some(points[start : start + _POINTS_PER_BATCH])
+            for start in range(0, len(points), _POINTS_PER_BATCH)
+        ]
         return np.concatenate(parts)
 
     return every
@@ -108,7 +111,9 @@ class Posterior:
 
     def interval(self, unknown: int) -> tuple[float, float]:
         """The middle 90 % of one setting."""
-        return self.quantile(unknown, (1 - LEVEL) / 2), self.quantile(unknown, (1 + LEVEL) / 2)
+        return self.quantile(unknown, (1 - INTERVAL_LEVEL) / 2), self.quantile(
+            unknown, (1 + INTERVAL_LEVEL) / 2
+        )
 
     def variance(self) -> Array:
         """Of each setting."""
@@ -142,13 +147,16 @@ class Posterior:
         """Points as often as their weights say, the same ones each time."""
         steps = (np.arange(count) + 0.5) / count
         chosen = np.searchsorted(np.cumsum(self.weights), steps).clip(max=len(self.weights) - 1)
-        return np.asarray(self.points[np.random.default_rng(_SEED).permutation(chosen)])
+        return np.asarray(self.points[np.random.default_rng(_RANDOM_SEED).permutation(chosen)])
 
 
 def posterior(likelihood: LogLikelihood, axes: Axes) -> Posterior:
     """On a grid for one or two ranges, by a sampler for more; at every combination of values of lists."""
     ranges = len(axes.counts) - len(axes.listed)
-    fits = ranges in _CELLS and axes.combinations * _CELLS[ranges] ** ranges <= _MOST_CELLS
+    fits = (
+        ranges in _GRID_CELLS_PER_SIDE
+        and axes.combinations * _GRID_CELLS_PER_SIDE[ranges] ** ranges <= _MOST_CELLS
+    )
     return _on_grid(likelihood, axes) if fits else _sampled(likelihood, axes)
 
 
@@ -157,7 +165,7 @@ def _on_grid(likelihood: LogLikelihood, axes: Axes) -> Posterior:
     all values.
     """
     unknowns = len(axes.counts)
-    cells = np.array([count or _CELLS[unknowns - len(axes.listed)] for count in axes.counts])
+    cells = np.array([count or _GRID_CELLS_PER_SIDE[unknowns - len(axes.listed)] for count in axes.counts])
     ranges = np.array([not count for count in axes.counts])
     low, high = np.zeros(unknowns), np.ones(unknowns)
     while True:
@@ -184,8 +192,8 @@ def _sampled(likelihood: LogLikelihood, axes: Axes) -> Posterior:
     from scipy.stats import qmc
 
     unknowns = len(axes.counts)
-    rng = np.random.default_rng(_SEED)
-    points = qmc.Sobol(unknowns, rng=np.random.default_rng(_SEED)).random(_PARTICLES * 8)
+    rng = np.random.default_rng(_RANDOM_SEED)
+    points = qmc.Sobol(unknowns, rng=np.random.default_rng(_RANDOM_SEED)).random(_PARTICLES * 8)
     found = likelihood(points)
     share, kept = 0.0, []
     while share < 1:
@@ -195,7 +203,7 @@ def _sampled(likelihood: LogLikelihood, axes: Axes) -> Posterior:
         chosen = rng.choice(len(points), _PARTICLES, p=weights / weights.sum())
         points, found = points[chosen], found[chosen]
         root = np.linalg.cholesky(np.cov(points.T) + 1e-12 * np.eye(unknowns)) * 2.38 / np.sqrt(unknowns)
-        for move in range(_MOVES if share < 1 else _LAST_MOVES):
+        for move in range(_MOVES_PER_STEP if share < 1 else _LAST_MOVES):
             # A third of the best size, too: where the posterior is bent, large steps leave it.
             size = (1.0, 0.3)[move % 2]
             asked = points + size * rng.standard_normal(points.shape) @ root.T
@@ -240,7 +248,7 @@ class Profile(NamedTuple):
         """Where twice the difference is within chi square's 90 % of one degree of freedom, end to end."""
         from scipy.special import chdtri
 
-        allowed = -0.5 * float(chdtri(1, 1 - LEVEL))
+        allowed = -0.5 * float(chdtri(1, 1 - INTERVAL_LEVEL))
         inside = np.flatnonzero(self.log_likelihood >= allowed)
         return self._crossing(inside[0], -1, allowed), self._crossing(inside[-1], 1, allowed)
 
@@ -279,7 +287,7 @@ def profiles(likelihood: LogLikelihood, found: Posterior) -> tuple[Array, list[P
 
 def _along(likelihood: LogLikelihood, starts: Array, unknown: int, values: Array) -> tuple[Array, Array]:
     """The best point at each value of one setting, and its likelihood."""
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(_RANDOM_SEED)
     others = np.concatenate([starts, rng.random((40, starts.shape[1]))])
     best, logs = np.empty((len(values), starts.shape[1])), np.full(len(values), -np.inf)
     size = 0.5

@@ -94,7 +94,7 @@ class View:
         return np.asarray(np.add.reduceat(values * widths, firsts) / np.add.reduceat(widths, firsts))
 
     def per_second(self, counts: Array, points: int) -> Array:
-        """Counts a bin as events a second in each group."""
+        """Counts a bin as events per second in each group."""
         return self.reduce(counts, points, "sum") / self.reduce(self.result.bins.width_s, points, "sum")
 
     def axis(self, points: int) -> Json:

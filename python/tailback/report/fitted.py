@@ -15,9 +15,9 @@ from tailback.report.figures import BLUE, INK, MUTED, PALE_BLUE, VERMILLION, Fig
 from tailback.report.frame import environment, for_script
 from tailback.report.plot import Plot
 
-_HEIGHT = 260
-_BARS = 40
-_ALLOWED = -1.353
+_PLOT_HEIGHT_PX = 260
+_HISTOGRAM_BARS = 40
+_LOG_LIKELIHOOD_DROP_90 = -1.353
 """Half of chi square's 90 % of one degree of freedom."""
 
 
@@ -78,7 +78,7 @@ def _probabilities(number: int, free: Listed, one: Unknown) -> Figure:
             "hovertemplate": "%{x}: %{y:.3~g} %<extra></extra>",
         }
     ]
-    look = axes(one.setting, "Probability, %", height=_HEIGHT)
+    look = axes(one.setting, "Probability, %", height=_PLOT_HEIGHT_PX)
     look["xaxis"] |= {"type": "category"}
     look["yaxis"]["range"] = [0, 105]
     look["shapes"] = [
@@ -93,7 +93,7 @@ def _probabilities(number: int, free: Listed, one: Unknown) -> Figure:
         }
     ]
     label = "; ".join(f"{value}: {share:.1f} %" for value, share in zip(free.tried, values, strict=True))
-    return Figure(f"u{number}-posterior", "Prior and posterior", label, _HEIGHT, data, look)
+    return Figure(f"u{number}-posterior", "Prior and posterior", label, _PLOT_HEIGHT_PX, data, look)
 
 
 def _best_of_each(number: int, free: Listed, one: Unknown) -> Figure:
@@ -110,24 +110,26 @@ def _best_of_each(number: int, free: Listed, one: Unknown) -> Figure:
             "hovertemplate": "%{x}: %{customdata:.3~g}<extra></extra>",
         }
     ]
-    look = axes(one.setting, "Log likelihood, best = 0", height=_HEIGHT)
+    look = axes(one.setting, "Log likelihood, best = 0", height=_PLOT_HEIGHT_PX)
     look["xaxis"] |= {"type": "category", "range": [-0.5, free.count - 0.5]}
     look["yaxis"]["range"] = [-8.4, 0.4]
     label = "; ".join(f"{value}: {log:.1f}" for value, log in zip(free.tried, logs, strict=True))
-    return Figure(f"u{number}-profile", "The best fit with each", label, _HEIGHT, data, look)
+    return Figure(f"u{number}-profile", "The best fit with each", label, _PLOT_HEIGHT_PX, data, look)
 
 
 def _posterior(number: int, done: Fitted, one: Unknown, free: Free) -> Figure:
     """Each bar is an equal part of the prior, so that its own bars are all as high."""
     found, index = done.found.posterior, number
-    counts, edges = np.histogram(found.points[:, index], bins=_BARS, range=(0, 1), weights=found.weights)
+    counts, edges = np.histogram(
+        found.points[:, index], bins=_HISTOGRAM_BARS, range=(0, 1), weights=found.weights
+    )
     centres = [float(free.value(share)) for share in (edges[:-1] + edges[1:]) / 2]
     widths = [float(free.value(b) - free.value(a)) for a, b in itertools.pairwise(edges)]
     data: list[Json] = [
         {
             "type": "bar",
             "x": centres,
-            "y": [_BARS * float(count) for count in counts],
+            "y": [_HISTOGRAM_BARS * float(count) for count in counts],
             "width": widths,
             "marker": {"color": BLUE, "line": {"width": 0}},
             "customdata": [free.words(float(share)) for share in (edges[:-1] + edges[1:]) / 2],
@@ -150,7 +152,7 @@ def _posterior(number: int, done: Fitted, one: Unknown, free: Free) -> Figure:
         f"u{number}-posterior",
         "Prior and posterior",
         label,
-        _HEIGHT,
+        _PLOT_HEIGHT_PX,
         data,
         _look(free, one, "Density, prior = 1"),
     )
@@ -172,7 +174,7 @@ def _profile(number: int, one: Unknown, free: Free) -> Figure:
             "type": "scatter",
             "mode": "lines",
             "x": [free.value(0), free.value(1)],
-            "y": [_ALLOWED, _ALLOWED],
+            "y": [_LOG_LIKELIHOOD_DROP_90, _LOG_LIKELIHOOD_DROP_90],
             "line": {"color": VERMILLION, "width": 1, "dash": "dot"},
             "hovertemplate": "90 %<extra></extra>",
         },
@@ -180,11 +182,11 @@ def _profile(number: int, one: Unknown, free: Free) -> Figure:
     look = _look(free, one, "Log likelihood, best = 0")
     look["yaxis"]["range"] = [-8, 0.4]
     label = f"Profile likelihood of {one.setting}: within 90 % from {free.words(low)} to {free.words(high)}."
-    return Figure(f"u{number}-profile", "Profile of the likelihood", label, _HEIGHT, data, look)
+    return Figure(f"u{number}-profile", "Profile of the likelihood", label, _PLOT_HEIGHT_PX, data, look)
 
 
 def _look(free: Free, one: Unknown, y_title: str) -> Json:
-    look = axes(one.setting, y_title, height=_HEIGHT)
+    look = axes(one.setting, y_title, height=_PLOT_HEIGHT_PX)
     look["bargap"] = 0
     shares = np.linspace(0, 1, 5)
     look["xaxis"] |= {

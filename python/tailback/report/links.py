@@ -17,7 +17,7 @@ from tailback.recorded.run import Recorded
 from tailback.report.figures import Figure, Json, View, layout, pack
 from tailback.report.plot import Plot
 from tailback.report.tables import TextTable
-from tailback.report.tailback_chart import COLORS
+from tailback.report.tailback_chart import QUEUE_COLORS
 
 UP, DOWN = "up", "down"
 ROW_PX = 18
@@ -168,7 +168,7 @@ def _figure(result: Recorded, number: int, side: Side) -> Figure:
     look["coloraxis"] = {
         "cmin": 0,
         "cmax": 100,
-        "colorscale": [[i / (len(COLORS) - 1), color] for i, color in enumerate(COLORS)],
+        "colorscale": [[i / (len(QUEUE_COLORS) - 1), color] for i, color in enumerate(QUEUE_COLORS)],
         "colorbar": {
             "thickness": 10,
             "ticksuffix": " %",

@@ -14,11 +14,11 @@ from tailback.recorded.signals import CE_MARK, DROP, NAK, PFC_PAUSE
 
 LEAST_BINS = 40
 """A close-up of fewer bins would show nothing new."""
-SHARE = 0.02
+CLOSE_UP_MIN_SHARE = 0.02
 """Of the run that a close-up shows, at least."""
-BEFORE = 0.2
+CLOSE_UP_LEAD_SHARE = 0.2
 """Part of a close-up before what it is about begins."""
-BUSY_AT_MOST = 0.8
+CLOSE_UP_MAX_BUSY_SHARE = 0.8
 """Of the run: traffic that takes longer needs no close-up."""
 
 
@@ -66,11 +66,11 @@ def moments(result: Recorded) -> list[Moment]:
     for at, link, up in seen.link_changes:
         if not up and at < bins.end_s:
             found.append((int(at / bins.bin_s), f"{' to '.join(sorted(link, key=text.natural))} fails"))
-    length = max(LEAST_BINS, int(SHARE * bins.count))
+    length = max(LEAST_BINS, int(CLOSE_UP_MIN_SHARE * bins.count))
     kept = [_around(result, names, at, length) for names, at in _together(sorted(found), length)]
     if bins.total("goodput_rx_bps").any():
         begin, end = seen.span
-        if end - begin < BUSY_AT_MOST * bins.end_s:
+        if end - begin < CLOSE_UP_MAX_BUSY_SHARE * bins.end_s:
             kept.append(Moment("most of the traffic", begin, end))
     return sorted(kept, key=lambda moment: moment.begin_s)
 
@@ -96,7 +96,7 @@ def _together(found: list[tuple[int, str]], length: int) -> list[tuple[list[str]
 
 def _around(result: Recorded, names: list[str], at: int, length: int) -> Moment:
     bins = result.bins
-    first = max(0, min(at - int(BEFORE * length), bins.count - length))
+    first = max(0, min(at - int(CLOSE_UP_LEAD_SHARE * length), bins.count - length))
     last = min(first + length, bins.count) - 1
     return Moment(
         ", ".join(names), float(bins.start_s[first]), float(bins.start_s[last] + bins.width_s[last])

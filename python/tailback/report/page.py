@@ -22,9 +22,9 @@ from tailback.report.queues import QueueStore
 from tailback.report.senders import senders
 from tailback.report.shares import with_shares
 from tailback.report.tailback_chart import (
-    COLORS,
-    GREYS,
-    LOWEST_BYTES,
+    LOWEST_SHADE_BYTES,
+    QUEUE_COLORS,
+    SEND_QUEUE_COLORS,
     SIGNALS,
     Chosen,
     choose,
@@ -179,7 +179,7 @@ MOST_SCALE_STEPS = 5
 
 def scale_key(chosen: Chosen) -> dict[str, Any]:
     """The colour scale as CSS, with a label at each power of ten, or at fewer where there is no room."""
-    low, top = math.log10(LOWEST_BYTES), highest_bytes(chosen)
+    low, top = math.log10(LOWEST_SHADE_BYTES), highest_bytes(chosen)
     high = math.log10(top)
     step = max(1, math.ceil((high - low) / MOST_SCALE_STEPS))
     marks = [10.0**power for power in range(round(low), math.floor(high) + 1, step)]
@@ -196,6 +196,6 @@ def scale_key(chosen: Chosen) -> dict[str, Any]:
     ]
     ramps = [
         (words, *(", ".join(colors) for colors in (ramp, [DARK[color] for color in ramp])))
-        for words, ramp in (("In the network", COLORS), ("At senders", GREYS))
+        for words, ramp in (("In the network", QUEUE_COLORS), ("At senders", SEND_QUEUE_COLORS))
     ]
     return {"ramps": ramps, "labels": labels}

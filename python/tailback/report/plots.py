@@ -275,7 +275,7 @@ def pauses(result: Recorded) -> Plot:
 
 
 def losses(result: Recorded) -> Plot:
-    """Drops, packets out of sequence at receivers, and the NAKs that reach senders, a second."""
+    """Drops, packets out of sequence at receivers, and the NAKs that reach senders, per second."""
     series = [
         ("Packets dropped at queues", result.told.total(DROP), "drops", INK),
         (
@@ -302,7 +302,7 @@ def losses(result: Recorded) -> Plot:
 
 
 def marks(result: Recorded) -> Plot:
-    """CE marks and CNPs a second."""
+    """CE marks and CNPs per second."""
     tcp_only = list(summarise(result)["protocols"]) == [TCP]
     marks = result.told.total(CE_MARK)
     series = [
@@ -320,7 +320,7 @@ def marks(result: Recorded) -> Plot:
 
 
 def _events(result: Recorded, id_: str, heading: str, series: list[tuple[str, Array, str, str]]) -> Plot:
-    """A plot of counts a second; without a figure where nothing of it happened. `series`: what it is, by bin,
+    """A plot of counts per second; without a figure where nothing of it happened. `series`: what it is, by bin,
     its name and its colour.
     """
     view = View(result)

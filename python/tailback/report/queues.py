@@ -14,7 +14,7 @@ from tailback.recorded.run import Recorded
 from tailback.recorded.signals import PFC_PAUSE
 from tailback.report.figures import POINTS, View
 
-LEVELS = 4095
+DEPTH_LEVELS = 4095
 """Steps of the logarithmic scale that depths are rounded to: 0.3 % each, 1 B to 100 MB."""
 MOST_VALUES = 400_000
 """Of all queues that are not in the tailback chart, together: what is left of two megabytes."""
@@ -70,12 +70,12 @@ class QueueStore:
     def for_script(self) -> dict[str, Any]:
         """`about`, and `packed`, the values: unsigned 16-bit numbers, gzipped, as base64."""
         top = max((float(peak.max(initial=0)) for _, peak, _ in self.rows), default=0.0)
-        scale = LEVELS / np.log1p(max(top, 1.0))
+        scale = DEPTH_LEVELS / np.log1p(max(top, 1.0))
         parts = []
         for mean, peak, paused in self.rows:
             parts += [np.log1p(np.maximum(depth, 0)) * scale for depth in (mean, peak)]
-            parts += [] if paused is None else [np.clip(paused, 0, 1) * LEVELS]
+            parts += [] if paused is None else [np.clip(paused, 0, 1) * DEPTH_LEVELS]
         values = np.concatenate(parts) if parts else np.zeros(0)
         packed = gzip.compress(np.rint(values).astype("<u2").tobytes(), 6, mtime=0)
-        about = {"levels": LEVELS, "top": max(top, 1.0), "queues": self.about}
+        about = {"levels": DEPTH_LEVELS, "top": max(top, 1.0), "queues": self.about}
         return {"about": about, "packed": base64.b64encode(packed).decode("ascii")}

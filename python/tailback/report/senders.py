@@ -18,16 +18,22 @@ from tailback.summary import summarise
 
 _Shared = tuple[str, int]
 """Destinations in words, and queue pairs."""
-ALIKE = 1.05
+ROW_MAX_GOODPUT_RATIO = 1.05
 """Goodputs of senders in one row are at most this far apart."""
-_SUMS = ("packets_sent", "packets_retransmitted", "packet_seq_err", "rp_cnp_handled", "local_ack_timeout_err")
-_COUNTS = ("messages_completed", *_SUMS)
+_SUMMED_COLUMNS = (
+    "packets_sent",
+    "packets_retransmitted",
+    "packet_seq_err",
+    "rp_cnp_handled",
+    "local_ack_timeout_err",
+)
+_COUNTED_COLUMNS = ("messages_completed", *_SUMMED_COLUMNS)
 
 
 def senders(result: Recorded) -> TextTable:
     """A row for senders of RoCE that are alike: what their queue pairs got, over the whole of their time."""
     # There may be ten million rows, so nothing is done with columns that are not needed.
-    names = ("src", "dst", "item", "goodput_bps", *_COUNTS)
+    names = ("src", "dst", "item", "goodput_bps", *_COUNTED_COLUMNS)
     flows = result.flows.select([name for name in names if name in result.flows.column_names])
     protocols = summarise(result)["protocols"]
     both = len(protocols) > 1
@@ -45,7 +51,7 @@ def senders(result: Recorded) -> TextTable:
     # Whole numbers below 2^53: sums of them are exact.
     counts = {
         name: np.bincount(codes, flows.column(name).to_numpy(), len(code_of)).astype(np.int64)
-        for name in _COUNTS
+        for name in _COUNTED_COLUMNS
     }
     ends = {}
     for name in ("dst", "item"):
@@ -75,7 +81,7 @@ def senders(result: Recorded) -> TextTable:
                 low if low == high else f"{low} to {high}",
                 text.count(shared[hosts[0]][1]),
                 *(text.rate(float(np.quantile(rates[every], q))) for q in (0, 0.5, 1)),
-                *(text.count(int(counts[name][numbers].sum())) for name in _COUNTS),
+                *(text.count(int(counts[name][numbers].sum())) for name in _COUNTED_COLUMNS),
             ]
         )
     left = len(groups) - len(rows)
@@ -118,7 +124,7 @@ def _alike(
     for host in order:
         first = groups[-1][0] if groups else host
         same = groups and shared[host] == shared[first]
-        if same and goodputs.get(host, 0.0) <= ALIKE * goodputs.get(first, 0.0):
+        if same and goodputs.get(host, 0.0) <= ROW_MAX_GOODPUT_RATIO * goodputs.get(first, 0.0):
             groups[-1].append(host)
         else:
             groups.append([host])

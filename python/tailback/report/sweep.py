@@ -15,10 +15,10 @@ from tailback.sweeps.points import in_words, number_of
 from tailback.sweeps.shown import Shown
 from tailback.sweeps.swept import Swept, cell
 
-_HEIGHT = 280
+_PLOT_HEIGHT_PX = 280
 _MOST_ROWS = 200
 _MOST_SEED_LINES = 12
-_SCALES = {
+_SCALE_OF_UNIT = {
     "bit/s": ("Gbit/s", 1e-9),
     "B/s": ("GB/s", 1e-9),
     "share": ("%", 100.0),
@@ -105,7 +105,7 @@ def _plot(number: int, done: Swept, shown: Shown) -> Plot:
 
 
 def _scaled(shown: Shown) -> tuple[str, float]:
-    unit, factor = _SCALES.get(shown.unit, ("", 1.0))
+    unit, factor = _SCALE_OF_UNIT.get(shown.unit, ("", 1.0))
     return f"{shown.label} ({unit})" if unit else shown.label, factor
 
 
@@ -121,7 +121,7 @@ def _effect(id_: str, done: Swept, effect: Effect) -> Figure:
         known = [(x, one) for x, one in points if one.seeds]
         data = [_means([x for x, _ in known], [one for _, one in known], factor, "markers")]
         look = _look(effect.setting, title, category=any(isinstance(x, str) for x, _ in known))
-        return Figure(id_, f"Over {effect.setting}", effect.in_words, _HEIGHT, data, look)
+        return Figure(id_, f"Over {effect.setting}", effect.in_words, _PLOT_HEIGHT_PX, data, look)
     seeds = {value: _over_others(done, effect, value) for value in values}
     data = []
     # A line between categories would say that something lies between them.
@@ -150,7 +150,9 @@ def _effect(id_: str, done: Swept, effect: Effect) -> Figure:
         )
     )
     heading = f"Over {effect.setting}: {effect.verdict}"
-    return Figure(id_, heading, effect.in_words, _HEIGHT, data, _look(effect.setting, title, category=True))
+    return Figure(
+        id_, heading, effect.in_words, _PLOT_HEIGHT_PX, data, _look(effect.setting, title, category=True)
+    )
 
 
 def _tick(value: str) -> str:
@@ -221,7 +223,7 @@ def _together(id_: str, done: Swept, shown: Shown, first: str, second: str) -> F
     look["yaxis"].pop("rangemode", None)
     look["margin"] = {**look["margin"], "l": 78, "r": 14}
     heading = f"{title}: {first} and {second}"
-    return Figure(id_, heading, heading, _HEIGHT, data, look)
+    return Figure(id_, heading, heading, _PLOT_HEIGHT_PX, data, look)
 
 
 def _fronts(done: Swept) -> list[Plot]:
@@ -259,9 +261,9 @@ def _fronts(done: Swept) -> list[Plot]:
         )
     look = _look(x_title, y_title, category=False)
     figure = Figure(
-        "pareto-front", f"{y_name} over {x_name.lower()}", "Pareto front", _HEIGHT + 60, data, look
+        "pareto-front", f"{y_name} over {x_name.lower()}", "Pareto front", _PLOT_HEIGHT_PX + 60, data, look
     )
-    figure.layout["height"] = _HEIGHT + 60
+    figure.layout["height"] = _PLOT_HEIGHT_PX + 60
     caption = (
         f"Red: points that no other beats in both, with {x_way} of {x_name.lower()} and {y_way} of "
         f"{y_name.lower()} the better. They are means over seeds; neighbours on the front may differ by "
@@ -271,7 +273,7 @@ def _fronts(done: Swept) -> list[Plot]:
 
 
 def _look(x_title: str, y_title: str, category: bool) -> Json:
-    look = axes(x_title, y_title, height=_HEIGHT)
+    look = axes(x_title, y_title, height=_PLOT_HEIGHT_PX)
     look["xaxis"] |= {"automargin": True, **({"type": "category"} if category else {})}
     look["yaxis"] |= {"automargin": True}
     return look

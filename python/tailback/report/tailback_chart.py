@@ -35,21 +35,21 @@ from tailback.report.queues import QueueStore
 from tailback.summary import summarise
 
 MOST_ROWS = 40
-SHARES = {"receive": 4, "egress": 20, "ingress": 8, "send": 8}
+MAX_ROWS_OF_KIND = {"receive": 4, "egress": 20, "ingress": 8, "send": 8}
 """Rows that each kind of queue has for itself where there are too many."""
 FEW_RECEIVERS = 4
 """Of more receivers, those whose memory stayed empty have no row."""
 # cmocean "dense" (Thyng and others, Oceanography 29(3), 2016), perceptually uniform, from its second step on:
 # the first is too near to the white of an empty queue.
-COLORS = ("#d3e5ea", "#a8c8de", "#87abde", "#7589dc", "#7563cb", "#73409f", "#632166", "#36130f")
+QUEUE_COLORS = ("#d3e5ea", "#a8c8de", "#87abde", "#7589dc", "#7563cb", "#73409f", "#632166", "#36130f")
 # What the application has posted and the NIC not yet sent is deep by design, and no line of traffic: shades
 # of grey.
-GREYS = ("#eceef1", "#d9dde2", "#c6ccd3", "#b3bbc4", "#a1abb5", "#909ba6", "#7f8b97", "#6f7b87")
-LOWEST_BYTES = 1e3
+SEND_QUEUE_COLORS = ("#eceef1", "#d9dde2", "#c6ccd3", "#b3bbc4", "#a1abb5", "#909ba6", "#7f8b97", "#6f7b87")
+LOWEST_SHADE_BYTES = 1e3
 # A tick is at least this share of the width: one bin of two thousand would be invisible.
-LEAST_TICK = 0.004
+MIN_TICK_WIDTH_SHARE = 0.004
 SIGNALS = ((CE_MARK, "CE marks", GREEN), (PFC_PAUSE, "pauses", VERMILLION), (DROP, "drops", INK))
-GROUPS = {
+GROUP_TITLES = {
     "memory": "Receiver's memory: writes under way",
     "gpu": "Receiver's GPU: writes under way",
     "iio": "IIO buffer: waiting for memory",
@@ -66,9 +66,9 @@ GROUPS = {
     "ingress": "Switch ports, in: the same bytes by origin",
     "send": "Senders: posted, not yet sent",
 }
-RINGS = "Receive rings: waiting for the receiver's CPU"
-PAUSED_SENDERS = "Senders: when they were paused"
-LANE = 4
+RINGS_TITLE = "Receive rings: waiting for the receiver's CPU"
+PAUSED_SENDERS_TITLE = "Senders: when they were paused"
+LANE_HEIGHT_PX = 4
 MOST_NAMED = 5
 
 
@@ -89,7 +89,7 @@ class Row:
         """Whether never as much as the lowest colour waited here (a lone ACK is no queue), and nothing was
         signalled.
         """
-        return self.peak.max(initial=0.0) < LOWEST_BYTES and not any(
+        return self.peak.max(initial=0.0) < LOWEST_SHADE_BYTES and not any(
             values.any() for values in self.signals.values()
         )
 
@@ -112,7 +112,7 @@ class Chosen:
             )
         if self.empty:
             parts.append(
-                f"{text.plural(self.empty, 'queue')} that never held {text.size(LOWEST_BYTES)} left out"
+                f"{text.plural(self.empty, 'queue')} that never held {text.size(LOWEST_SHADE_BYTES)} left out"
             )
         words = "; ".join(parts)
         return words[:1].upper() + words[1:] + "." if words else ""
@@ -156,7 +156,7 @@ def choose(result: Recorded) -> Chosen:
     if len(used) > MOST_ROWS:
         fullest = sorted(range(len(used)), key=lambda number: -bins.mean(used[number].mean))
         # Send queues are deep by design and would take all rows: every kind has its share first.
-        for kind, share in SHARES.items():
+        for kind, share in MAX_ROWS_OF_KIND.items():
             kept.update([number for number in fullest if used[number].kind == kind][:share])
         kept.update([number for number in fullest if number not in kept][: MOST_ROWS - len(kept)])
     drawn = [row for number, row in enumerate(used) if not kept or number in kept]
@@ -166,7 +166,7 @@ def choose(result: Recorded) -> Chosen:
 def highest_bytes(chosen: Chosen) -> float:
     """Upper end of the colour scale: the fullest mean bin, rounded up to 1, 2 or 5 times a power of ten."""
     most = max((float(row.mean.max(initial=0.0)) for row in chosen.rows), default=0.0)
-    most = max(most, 10 * LOWEST_BYTES)
+    most = max(most, 10 * LOWEST_SHADE_BYTES)
     power = float(10 ** np.floor(np.log10(most)))
     return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= most * 0.999)
 
@@ -226,9 +226,9 @@ def tailback_chart(view: View, chosen: Chosen, store: QueueStore) -> Figure:
     longest = max((len(place.row.queue) for place in plan.places), default=0)
     look["margin"] = {"l": max(96, 14 + round(6.6 * longest)), "r": 14, "t": 4, "b": 46}
     look["height"] = height
-    for axis, colors in (("coloraxis", COLORS), ("coloraxis2", GREYS)):
+    for axis, colors in (("coloraxis", QUEUE_COLORS), ("coloraxis2", SEND_QUEUE_COLORS)):
         look[axis] = {
-            "cmin": float(np.log10(LOWEST_BYTES)),
+            "cmin": float(np.log10(LOWEST_SHADE_BYTES)),
             "cmax": float(np.log10(highest_bytes(chosen))),
             "colorscale": [[i / (len(colors) - 1), color] for i, color in enumerate(colors)],
             "showscale": False,
@@ -293,16 +293,16 @@ def _place(rows: list[Row], *, rings: bool) -> _Plan:
             if kind == "receive":
                 tall = 14
             empty = kind == "send" and not any(other.mean.any() for other in rows if other.kind == kind)
-            words = PAUSED_SENDERS if empty else GROUPS.get(kind, kind)
-            headings.append((y + 10, RINGS if kind == "receive" and rings else words))
+            words = PAUSED_SENDERS_TITLE if empty else GROUP_TITLES.get(kind, kind)
+            headings.append((y + 10, RINGS_TITLE if kind == "receive" and rings else words))
             y += 20
         top, bottom = y, y + tall
         y = bottom + 1.5
         lanes = {}
         for signal, _, _ in SIGNALS:
             if row.signals[signal].any():
-                lanes[signal] = y + LANE / 2
-                y += LANE + 0.5
+                lanes[signal] = y + LANE_HEIGHT_PX / 2
+                y += LANE_HEIGHT_PX + 0.5
         y += 2.5
         places.append(_Place(row, top, bottom, lanes))
     return _Plan(places, headings, int(np.ceil(y)) + 4)
@@ -329,7 +329,7 @@ def _tick_traces(view: View, plan: _Plan) -> list[Json]:
     """One trace a kind of signal: runs of bins with a signal, drawn as strokes with gaps between."""
     unit, length = view.unit
     step = view.group(POINTS) * view.result.bins.bin_s / length
-    least = LEAST_TICK * view.end_s / length
+    least = MIN_TICK_WIDTH_SHARE * view.end_s / length
     traces = []
     for signal, name, color in SIGNALS:
         xs: list[float] = []
@@ -351,7 +351,7 @@ def _tick_traces(view: View, plan: _Plan) -> list[Json]:
                 "name": name,
                 "x": pack(xs, "f8"),
                 "y": pack(ys),
-                "line": {"color": color, "width": LANE},
+                "line": {"color": color, "width": LANE_HEIGHT_PX},
                 "connectgaps": False,
                 "hovertemplate": f"{name} at %{{x:.4~f}} {unit}<extra></extra>",
             }

@@ -8,7 +8,7 @@ other one. Of two that are text or a line, each has a contrast of 3:1 or more to
 from __future__ import annotations
 
 from tailback.report import figures as light
-from tailback.report.tailback_chart import COLORS, GREYS
+from tailback.report.tailback_chart import QUEUE_COLORS, SEND_QUEUE_COLORS
 
 DARK_PAPER = "#15191e"
 _DARK_COLORS = ("#2a2f45", "#413a68", "#5c4590", "#7a55b5", "#9a74cf", "#b699df", "#d4c2ec", "#f6effb")
@@ -33,6 +33,6 @@ DARK = {
     "#3b3f45": "#8d96a0",
     "rgba(59,63,69,0.75)": "rgba(141,150,160,0.6)",
     # Few bytes are near the page's colour there, too: the scales begin dark.
-    **dict(zip(COLORS, _DARK_COLORS, strict=True)),
-    **dict(zip(GREYS, _DARK_GREYS, strict=True)),
+    **dict(zip(QUEUE_COLORS, _DARK_COLORS, strict=True)),
+    **dict(zip(SEND_QUEUE_COLORS, _DARK_GREYS, strict=True)),
 }

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from tailback.reproduce.experiments import Sensitivity
     from tailback.reproduce.outcome import Variant
 
-_HEIGHT = 340
+_PLOT_HEIGHT_PX = 340
 _LEAST_GAP_PX = 15.0
-_NEAR = 0.3  # of the width: labels this close side by side may cover each other
-_SCALES = {
+_LABEL_OVERLAP_SHARE = 0.3  # of the width: labels this close side by side may cover each other
+_SCALE_OF_UNIT = {
     "bit/s": ("Gbit/s", 1e-9),
     "B/s": ("GB/s", 1e-9),
     "share": ("%", 100.0),
@@ -59,7 +59,7 @@ def tradeoff(number: int, item: Sensitivity, variants: list[Variant], result: Re
         View(result),
         f"{_title(item.plot.of)} ({y_unit})",
         (0, top),
-        height=_HEIGHT,
+        height=_PLOT_HEIGHT_PX,
         annotations=_labels(points, right, top),
     )
     title = {**look["xaxis"]["title"], "text": f"{_title(item.plot.over)} ({x_unit})"}
@@ -71,12 +71,12 @@ def tradeoff(number: int, item: Sensitivity, variants: list[Variant], result: Re
         "showgrid": True,
     }
     heading = f"{_title(item.plot.of)} over {_title(item.plot.over).lower()}"
-    figure = Figure(f"table-{number}-tradeoff", heading, item.title, _HEIGHT, data, look)
+    figure = Figure(f"table-{number}-tradeoff", heading, item.title, _PLOT_HEIGHT_PX, data, look)
     return [Plot(f"table-{number}-tradeoff-plot", item.title, "", [figure])]
 
 
 def _scale(measure: str) -> tuple[str, float]:
-    return _SCALES.get(MEASURES[measure].unit, ("1", 1.0))
+    return _SCALE_OF_UNIT.get(MEASURES[measure].unit, ("1", 1.0))
 
 
 def _title(measure: str) -> str:
@@ -86,14 +86,14 @@ def _title(measure: str) -> str:
 
 def _labels(points: list[tuple[str, float, float]], right: float, top: float) -> list[Json]:
     """Names beside their points, moved up where one would cover another."""
-    inner = _HEIGHT - TOP - BOTTOM
+    inner = _PLOT_HEIGHT_PX - TOP - BOTTOM
     placed: list[tuple[float, float]] = []
     labels: list[dict[str, Any]] = []
     for name, x, y in sorted(points, key=lambda point: point[2]):
         wish = y / top * inner
         at = wish
         for other_x, other_at in placed:
-            if abs(x - other_x) < _NEAR * right:
+            if abs(x - other_x) < _LABEL_OVERLAP_SHARE * right:
                 at = max(at, other_at + _LEAST_GAP_PX)
         placed.append((x, at))
         labels.append(

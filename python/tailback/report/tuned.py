@@ -15,7 +15,7 @@ from tailback.tuning.trials import Trial, cost
 if TYPE_CHECKING:
     from tailback.tuning.tuned import Tuning
 
-_HEIGHT = 280
+_PLOT_HEIGHT_PX = 280
 _MOST_ROWS = 200
 
 
@@ -99,14 +99,14 @@ def _progress(done: Tuning) -> Plot:
                 "hovertemplate": "%{y:.3~g} %<extra>best so far</extra>",
             }
         )
-    look = axes("Trial", "Cost relative to the present settings (%)", height=_HEIGHT)
+    look = axes("Trial", "Cost relative to the present settings (%)", height=_PLOT_HEIGHT_PX)
     caption = (
         "Each point is a trial, with the seeds and workloads that were tuned on: the change of the "
         "objectives against the scenarios as they are, less is better. Grey: a constraint is missed. Red: "
         "the best so far. It looks better here than it is, since it was chosen by these runs; what it gains "
         "stands above."
     )
-    figures = [Figure("progress", "", caption, _HEIGHT, data, look)] if data else []
+    figures = [Figure("progress", "", caption, _PLOT_HEIGHT_PX, data, look)] if data else []
     return Plot("search", "The search", caption, figures)
 
 
@@ -119,14 +119,16 @@ def _settings(done: Tuning) -> Plot:
         words = any(isinstance(one, str) for one in values)
         shown = [one.point[setting] for one in kept] if words else values
         data = [_points(kept, shown, [_change(done, one) for one in kept], BLUE, setting)]
-        look = axes(setting, "Cost relative to the present settings (%)", height=_HEIGHT)
+        look = axes(setting, "Cost relative to the present settings (%)", height=_PLOT_HEIGHT_PX)
         look["xaxis"] |= {"automargin": True, "type": "category" if words else "linear"}
         among = done.design.tune[setting]
         if isinstance(among, Range):
             ticks = [among.between(step / 4) for step in range(5)]
             texts = [among.words(value) for value in ticks]
             look["xaxis"] |= {"type": among.scale, "tickvals": ticks, "ticktext": texts}
-        figures.append(Figure(f"setting-{index}", setting, f"Cost over {setting}", _HEIGHT, data, look))
+        figures.append(
+            Figure(f"setting-{index}", setting, f"Cost over {setting}", _PLOT_HEIGHT_PX, data, look)
+        )
     caption = (
         "The trials that keep to all constraints, over each setting. The sampler tries most where it was "
         "best: how dense the points are is no measure of anything else."
@@ -177,7 +179,7 @@ def _fronts(done: Tuning) -> list[Plot]:
         )
         if part
     ]
-    look = axes(f"Cost of {first.lower()} (%)", f"Cost of {second.lower()} (%)", height=_HEIGHT + 60)
+    look = axes(f"Cost of {first.lower()} (%)", f"Cost of {second.lower()} (%)", height=_PLOT_HEIGHT_PX + 60)
     caption = "Red: settings that no others beat in all objectives, by the runs that were tuned on."
-    figures = [Figure("front", "", caption, _HEIGHT + 60, data, look)] if data else []
+    figures = [Figure("front", "", caption, _PLOT_HEIGHT_PX + 60, data, look)] if data else []
     return [Plot("pareto", "Front", caption, figures)]

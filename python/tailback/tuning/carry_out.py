@@ -22,7 +22,7 @@ from tailback.tuning.design import TuneDesign, canonical, read_tune
 from tailback.tuning.judged import judge
 from tailback.tuning.looks import Looks
 from tailback.tuning.result import TuneResult
-from tailback.tuning.trials import STUDY, Trial, best, front, search
+from tailback.tuning.trials import OPTUNA_JOURNAL_NAME, Trial, best, front, search
 
 DESIGN = "tune.json"
 _MOST_JUDGED = 6
@@ -113,7 +113,7 @@ def tune(
         except InputError:
             # Nothing was tried. What is empty then goes with the claim.
             if folder is not None and not resume:
-                for name in (DESIGN, JOURNAL, STUDY):
+                for name in (DESIGN, JOURNAL, OPTUNA_JOURNAL_NAME):
                     (folder / name).unlink(missing_ok=True)
             raise
         chosen = _chosen(asked, found.trials)

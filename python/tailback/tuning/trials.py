@@ -22,17 +22,17 @@ from tailback.tuning.looks import Look, Looks, Seen, changes, nothing_to_better
 if TYPE_CHECKING:
     import optuna
 
-STUDY = "optuna.log"
+OPTUNA_JOURNAL_NAME = "optuna.log"
 """Optuna's journal."""
-BATCH = 4
+TRIALS_PER_BATCH = 4
 """Trials that are asked for together. A constant, since results would depend on it."""
-_STARTUP = 10
+_TRIALS_BEFORE_PRUNING = 10
 """Trials before pruning begins, and before the sampler does more than draw (Optuna's own number)."""
-_MOST_ASKED = 10
+_MAX_ASKED_PER_TRIAL = 10
 """Times the number of trials: settings that no run can have do not count as trials."""
 _FEWEST_BEST = 10
 """Trials that importance is told from, where there are enough."""
-_INFEASIBLE = 1e9
+_INFEASIBLE_COST = 1e9
 """An excess that is infinite, as a number that Optuna can keep."""
 
 
@@ -85,11 +85,11 @@ def search(design: TuneDesign, looks: Looks, folder: Path | None, told: Callable
         nothing_to_better(design, one)
     trials: list[Trial] = []
     try:
-        for _ in range(_MOST_ASKED * design.trials):
+        for _ in range(_MAX_ASKED_PER_TRIAL * design.trials):
             left = design.trials - sum(trial.state != "impossible" for trial in trials)
             if left <= 0:
                 break
-            asked = [study.ask() for _ in range(min(BATCH, left))]
+            asked = [study.ask() for _ in range(min(TRIALS_PER_BATCH, left))]
             points = [_point(design, trial) for trial in asked]
             open_ = [index for index, point in enumerate(points) if design.meets(point)]
             met = set(open_)
@@ -172,7 +172,7 @@ def _tell(study: optuna.Study, design: TuneDesign, asked: optuna.Trial, done: Tr
     asked.set_user_attr("settings", done.point)
     if done.state == "complete":
         for name, one in zip((*design.constraints, "faults"), done.excess, strict=True):
-            asked.set_constraint(name, min(one, _INFEASIBLE))
+            asked.set_constraint(name, min(one, _INFEASIBLE_COST))
         study.tell(asked, done.costs if design.pareto else cost(design, done.costs))
     elif done.state == "failed":
         asked.set_user_attr("message", done.message)
@@ -191,11 +191,11 @@ def _study(design: TuneDesign, folder: Path | None) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage: Any = design.storage or None
     if folder is not None and not design.storage:
-        (folder / STUDY).unlink(missing_ok=True)
-        storage = JournalStorage(JournalFileBackend(str(folder / STUDY)))
+        (folder / OPTUNA_JOURNAL_NAME).unlink(missing_ok=True)
+        storage = JournalStorage(JournalFileBackend(str(folder / OPTUNA_JOURNAL_NAME)))
     sampler = optuna.samplers.TPESampler(
         seed=design.sampler_seed,
-        n_startup_trials=_STARTUP,
+        n_startup_trials=_TRIALS_BEFORE_PRUNING,
         multivariate=True,
         constant_liar=True,
     )
@@ -207,7 +207,7 @@ def _study(design: TuneDesign, folder: Path | None) -> optuna.Study:
         return optuna.create_study(
             storage=storage,
             sampler=sampler,
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=_STARTUP),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=_TRIALS_BEFORE_PRUNING),
             study_name=design.name,
             directions=directions,
         )

@@ -14,7 +14,7 @@ from tailback.tuning.design import TuneDesign
 from tailback.tuning.judged import Gain, Judged
 from tailback.tuning.trials import Trial, best, cost, front
 
-ALIKE = 0.01
+EQUAL_COST_TOLERANCE = 0.01
 """Costs that far apart are told as alike: less than what two seeds tell apart."""
 
 
@@ -122,7 +122,7 @@ class Tuning:
         found = best(self.design, self.trials)
         if found is None or self.design.pareto:
             return []
-        most = cost(self.design, found.costs) + ALIKE
+        most = cost(self.design, found.costs) + EQUAL_COST_TOLERANCE
         alike = [one for one in self.trials if one.feasible and cost(self.design, one.costs) <= most]
         if len(alike) < 2:
             return []
@@ -134,7 +134,7 @@ class Tuning:
                 values = [" to ".join(dict.fromkeys((values[0], values[-1])))]
             reach.append(f"{setting} {' or '.join(values)}")
         trials = text.plural(len(alike), "trial")
-        return [f"{trials} are within {100 * ALIKE:g} points of the best: {', '.join(reach)}."]
+        return [f"{trials} are within {100 * EQUAL_COST_TOLERANCE:g} points of the best: {', '.join(reach)}."]
 
     def importance_lines(self) -> list[str]:
         """Which settings matter, one line an objective."""
