@@ -189,7 +189,7 @@ def test_pairs_that_are_not_looked_at_count_for_what_links_need(monkeypatch: pyt
     whole = Observed(tailback.run("roce-all-to-all", sets=ALL_TO_ALL))
     assert len(whole.pairs) == 30
     monkeypatch.setattr("tailback.explain.ways.MOST_PAIRS", 10)
-    drawn = Observed(whole._result)
+    drawn = Observed(whole.result)
     assert len(drawn.pairs) == 10
     assert sum(pair.weight for pair in drawn.pairs) == pytest.approx(1)
     assert drawn.through == whole.through

@@ -43,7 +43,7 @@ class Observed(Ways):
         self.bins = result.bins
         self.meta = result.meta
         self._plan = result.plan
-        self._result = result
+        self.result = result
 
     # Time
 
@@ -52,10 +52,10 @@ class Observed(Ways):
         """Share of the time of jobs that ranks compute, of the job that does so least; 0 without jobs. Of
         inputs of another simulator, the share in which the last rank waited for that.
         """
-        paths = critical_paths(self._result)
+        paths = critical_paths(self.result)
         if paths:
             return min(path.compute_s / path.end_s for path in paths)
-        known = [(job.computed_s, job.iteration_s) for job in training_jobs(self._result)]
+        known = [(job.computed_s, job.iteration_s) for job in training_jobs(self.result)]
         if not known or not all(time for _, time in known):
             return 0.0
         return min(computed / time for computed, time in known if time)
@@ -70,8 +70,8 @@ class Observed(Ways):
     @cached_property
     def inside(self) -> bool:
         """Whether collectives took place, and all of their messages inside of servers."""
-        done = collectives(self._result)
-        return bool(done) and not self._result.flows.num_rows and all(one.inside_s > 0 for one in done)
+        done = collectives(self.result)
+        return bool(done) and not self.result.flows.num_rows and all(one.inside_s > 0 for one in done)
 
     @cached_property
     def span(self) -> tuple[float, float]:
@@ -82,8 +82,8 @@ class Observed(Ways):
             return 0.0, bins.end_s
         first, last = np.searchsorted(done, [FIRST * done[-1], LAST * done[-1]])
         begin, end = float(bins.start_s[first]), float(bins.start_s[last] + bins.width_s[last])
-        started = last_start(self._result)
-        if self._result.setup.writer_qps and started < SETTLED * end:
+        started = last_start(self.result)
+        if self.result.setup.writer_qps and started < SETTLED * end:
             begin = max(begin, started + FIRST * (end - started))
         return begin, end
 
@@ -112,25 +112,25 @@ class Observed(Ways):
 
     def waits(self, queue: str, signal: str) -> float:
         """Share of the span for which a queue waited by a signal that lasts; or had others wait."""
-        found = self.bins.mean(self._result.told.values(queue, signal), *self.span)
+        found = self.bins.mean(self.result.told.values(queue, signal), *self.span)
         return found if found == found else 0.0
 
     def told(self, queue: str, *signals: str) -> float:
         """How often there was one of these signals at a queue in the span."""
-        return float(self._result.told.values(queue, *signals)[self.bins.inside(*self.span)].sum())
+        return float(self.result.told.values(queue, *signals)[self.bins.inside(*self.span)].sum())
 
     @cached_property
     def drops(self) -> int:
         """Packets dropped in the whole run, anywhere."""
-        return self._result.told.count(DROP)
+        return self.result.told.count(DROP)
 
     def told_count(self, signal: str) -> int:
         """How often there was a signal in the whole run, anywhere."""
-        return self._result.told.count(signal)
+        return self.result.told.count(signal)
 
     def told_in_run(self, queue: str, *signals: str) -> float:
         """The same in the whole run."""
-        return float(self._result.told.values(queue, *signals).sum())
+        return float(self.result.told.values(queue, *signals).sum())
 
     # Nameplates
 
@@ -198,14 +198,14 @@ class Observed(Ways):
 
     def has_queue(self, port: Port) -> bool:
         """Whether the queue before a port was recorded."""
-        return self._result.records_all or port in self.egress_of
+        return self.result.records_all or port in self.egress_of
 
     def marked(self, port: Port) -> float:
         """Packets that a port marked, in the span; of queues without series in the whole run."""
-        if self._result.records_all:
+        if self.result.records_all:
             return self.port_told(port, CE_MARK)
         node, peer = port
-        return self._result.told.count(CE_MARK, from_=node, to=peer)
+        return self.result.told.count(CE_MARK, from_=node, to=peer)
 
     def port_sum(self, port: Port, metric: str) -> float:
         """A metric of all egress queues of a port: means over the span added up."""
@@ -324,7 +324,7 @@ class Observed(Ways):
     @cached_property
     def payload_share(self) -> float:
         """Payload over what the wire carries if every packet goes once."""
-        found = ideal_payload_share(self._result)
+        found = ideal_payload_share(self.result)
         return found if found > 0 else 1.0
 
     @cached_property
@@ -351,7 +351,7 @@ class Observed(Ways):
         """Share of the run for which messages waited before they began that ranks waited for one behind the
         other; 0 but for SimAI's inputs.
         """
-        simai: Any = getattr(self._result.setup, "simai", None)  # its class takes a while to load
+        simai: Any = getattr(self.result.setup, "simai", None)  # its class takes a while to load
         waited_us = 0 if simai is None else simai.waited_us
         return waited_us / 1e6 / self.bins.end_s if self.bins.end_s else 0.0
 

@@ -36,6 +36,7 @@ from tailback.explain.verdict import (
     worth,
 )
 from tailback.plan import make_plan, packed_plan
+from tailback.recorded import standstill
 from tailback.recorded.bins import Bins
 from tailback.recorded.flows import flows_of
 from tailback.recorded.run import Recorded
@@ -195,7 +196,9 @@ class _Bench:
         self.trials = [
             Trial(one, outcome) for one, outcome in zip(wanted, outcomes, strict=True) if outcome is not None
         ]
-        if self.verdict.seen.leaves_messages:
+        if self.verdict.seen.leaves_messages or any(
+            one["kind"] == standstill.KIND for one in self.case.faults
+        ):
             # What it never delivered counts, too: as much as any run did.
             whole = max(float(one.outcome.delivered.bytes[-1]) for one in self.trials)
             self.base = replace(self.base, delivered=replace(self.base.delivered, whole=whole))
@@ -341,6 +344,10 @@ def _with_another_seed(bench: _Bench, one: Candidate) -> None:
 
 def _first(verdict: Verdict, candidates: list[Candidate]) -> Candidate:
     """What counters point to if it gains as much as anything; what is broken comes before what is slow."""
+    for one in candidates:
+        # A host that blocks others comes before what is slow.
+        if one.stage.kind == "host" and worth(one) >= WORTH_IT:
+            return one
     if verdict.candidates and not verdict.none:
         said = verdict.candidates[0].stage.kind, verdict.groups.name(verdict.candidates[0].stage)
         for one in candidates:

@@ -80,7 +80,16 @@ def worth(one: Candidate) -> float:
 class Symptom:
     """Something that is bad for somebody."""
 
+    kind: str
+    """stuck, victim, starved, late, dropped or incast."""
     words: str
+    goal: str = ""
+    """What it is measured by: see `outcome`."""
+    about: str = ""
+    """Whose flows it is about: an item or a node."""
+    remedy: Remedy | None = None
+    """The change that helped most, where one was tried that helped."""
+    gain: float = 0.0
 
 
 @dataclass

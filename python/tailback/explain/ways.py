@@ -194,6 +194,10 @@ class Ways:
         """Packets and bytes that each port sent in the whole run, by its counters."""
         return _Sent(self.counters)
 
+    def peers(self, node: str) -> list[str]:
+        """Nodes at the other ends of a node's links."""
+        return self._peers[node]
+
     @cached_property
     def _peers(self) -> dict[str, list[str]]:
         """Nodes at the other ends of each node's links."""

@@ -26,6 +26,7 @@ from tailback.explain.verdict import (
     OFFERED,
     WORTH_IT,
     Candidate,
+    Symptom,
     Verdict,
     worth,
 )
@@ -112,7 +113,13 @@ def page(verdict: Verdict) -> Page:
     if verdict.asked:
         return _answered(verdict)
     found = _nothing(verdict) if verdict.none else _bottleneck(verdict)
-    return replace(found, bad=tuple(one.words for one in verdict.symptoms))
+    return replace(found, bad=tuple(_bad(verdict, one) for one in verdict.symptoms))
+
+
+def _bad(verdict: Verdict, symptom: Symptom) -> str:
+    if symptom.remedy is None:
+        return symptom.words
+    return symptom.words.format(remedy=_remedy_name(verdict, symptom.remedy))
 
 
 def _bottleneck(verdict: Verdict) -> Page:
@@ -204,12 +211,16 @@ def _answered(verdict: Verdict) -> Page:
 
 
 def _of_asked(verdict: Verdict, one: Asked) -> str:
-    if one.remedy.name:
-        return one.remedy.name
+    return _remedy_name(verdict, one.remedy)
+
+
+def _remedy_name(verdict: Verdict, remedy: Remedy) -> str:
+    if remedy.name:
+        return remedy.name
     for candidate in verdict.tried:
-        if candidate.remedy is one.remedy:
+        if candidate.remedy is remedy:
             return _named(verdict, candidate)
-    return one.remedy.kind
+    return remedy.kind
 
 
 _ENDS = {

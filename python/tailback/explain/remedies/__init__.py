@@ -40,6 +40,16 @@ class Case:
     def __post_init__(self) -> None:
         self.seen = self.verdict.seen
 
+    @cached_property
+    def faults(self) -> list[dict[str, Any]]:
+        """What went wrong."""
+        return list(self.seen.result.faults)
+
+    @cached_property
+    def listed(self) -> set[str]:
+        """Items of single messages."""
+        return set(self.seen.result.setup.listed_items)
+
     def setting(self, path: str) -> Any:
         """A setting of the scenario; None where there is none."""
         found: Any = self.scenario
