@@ -6,10 +6,13 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+from tailback.reproduce.experiments import Experiment, load_published
 
 ROOT = Path(__file__).resolve().parent.parent
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
@@ -83,3 +86,61 @@ def test_figures_of_a_page_are_what_its_command_prints(page: str, tmp_path: Path
     assert len(lines) > 3
     for line in re.split(r"(?<=[.:%)])\s*\n", "\n".join(lines)):
         assert " ".join(line.split()) in words, line
+
+
+@pytest.fixture(scope="module")
+def published() -> dict[str, Experiment]:
+    files = sorted((ROOT / "python" / "tailback" / "published").glob("*.yaml"))
+    return {file.stem: load_published(file.stem) for file in files}
+
+
+def test_the_page_of_published_experiments_has_as_many_claims_as_their_files(
+    published: dict[str, Experiment],
+) -> None:
+    page = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| `([\w-]+)`: .* \| (\d+) \|$", page, re.M)
+    assert {name: int(count) for name, count in shown} == {
+        name: len(one.claims) for name, one in published.items()
+    }
+    kinds = Counter(claim.counted_as for one in published.values() for claim in one.claims)
+    total = re.search(
+        r"(\d+) of (\d+) claims are met: (\d+) of (\d+) predicted, (\d+) of (\d+) predicted by a chosen bound, "
+        r"(\d+) of (\d+) calibrated, (\d+) of (\d+) given",
+        " ".join(page.split()),
+    )
+    assert total is not None
+    met, claims, *by_kind = map(int, total.groups())
+    assert (met, claims) == (sum(by_kind[::2]), kinds.total())
+    named = ("predicted", "predicted, bound chosen", "calibrated", "given")
+    assert by_kind[1::2] == [kinds[kind] for kind in named]
+
+
+@pytest.mark.parametrize("name", ["poor-mans-cp", "roce-rocks", "gpudirect-pfc", "rhcc"])
+def test_the_tables_of_published_experiments_have_every_claim(
+    name: str, published: dict[str, Experiment]
+) -> None:
+    page = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
+    part = page.split(f"### {name}\n")[1].split("\n###")[0]
+    rows = [row.split("|")[1] for row in part.splitlines() if row.startswith("| ")]
+    assert {one for row in rows for one in re.split(r",\s*", row.strip())} >= {
+        claim.id for claim in published[name].claims
+    }
+
+
+def test_the_table_of_fits_has_what_the_files_observe() -> None:
+    page = (ROOT / "docs" / "fitting.md").read_text(encoding="utf-8")
+    table = page.split("## Fits of published labs")[1].split("\n- **A**")[0]
+    parts = re.split(r"^\| `([\w-]+\.yaml)` ", table, flags=re.M)
+    shown = dict(zip(parts[1::2], parts[2::2], strict=True))
+    files = {file.name: file for file in (ROOT / "docs" / "fits").glob("*.yaml")}
+    assert set(shown) == set(files)
+    for name, file in files.items():
+        held_out = [one for one in yaml.safe_load(file.read_text())["observations"] if one.get("held_out")]
+        assert len(shown[name].splitlines()) <= len(held_out), name
+
+
+def test_the_page_of_tunings_names_each_that_ships() -> None:
+    page = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+    for file in (ROOT / "docs" / "tunings").glob("*.yaml"):
+        if "tune" in yaml.safe_load(file.read_text()):
+            assert f"`{file.name}`" in page
