@@ -22,7 +22,7 @@ COUNTED = "packets|hops|packet-hops|messages|frames|bytes|bits?|calls|runs|times
 RETIRED = {
     "told": r"\btold\b",
     "sent again": r"\b(?:sen[dt]s?|sending) (?:it |them )?again\b",
-    "packets a second": rf"\b(?:{COUNTED}|[kMG]?B) a (?:CPU-)?second\b",
+    "packets a second": rf"\b(?:{COUNTED}|[kMG]?B|\d+) a (?:CPU-)?second\b",
     "holds traffic": r"\bholds? (?:the )?traffic\b|\bh[eo]ld up\b",
     "way": r"\bon (?:its|the|their) way\b|'s way\b|\b(?:several|equal|free) ways\b|\ba way (?:there|on|back)\b"
     r"|\bthe (?:other )?way(?: back)?\b(?!,? (?:that|round))",
@@ -63,7 +63,7 @@ def texts(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def found(word: str, text: str) -> list[str]:
-    around = re.compile(rf".{{0,40}}(?:{RETIRED[word]}).{{0,40}}", re.S)
+    around = re.compile(rf".{{0,40}}(?:{RETIRED[word]}).{{0,40}}", re.S | re.I)
     return [" ".join(one.split()) for one in around.findall(text)]
 
 
