@@ -6,7 +6,7 @@ import resource
 import signal
 import time
 
-from tailback.executors import tell
+from tailback.executors import report_progress
 
 
 class Odd(Exception):  # noqa: N818
@@ -31,7 +31,7 @@ def fill_memory() -> None:
 
 def work_and_tell(name: str, steps: int) -> None:
     for step in range(steps):
-        tell((name, step))
+        report_progress((name, step))
 
 
 def until_stopped() -> int:
@@ -39,7 +39,7 @@ def until_stopped() -> int:
     try:
         while True:
             count += 1
-            tell(count)
+            report_progress(count)
             time.sleep(0.001)
     except KeyboardInterrupt:
         return count

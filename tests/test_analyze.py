@@ -16,7 +16,7 @@ import pytest
 import tailback
 from pcapng import frames
 from tailback import cli
-from tailback.capture import FILE, Capture
+from tailback.capture_option import CAPTURE_FILE, Capture
 from tailback.captured import Captured, analyze
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,7 +51,7 @@ def run(folder: Path, text: str) -> Run:
     given = folder / "given.yaml"
     given.write_text(text)
     result = tailback.run(given, out=folder / "run", report=False, capture=Capture.parse(["all"]))
-    return result, analyze(folder / "run" / FILE), folder / "run" / FILE
+    return result, analyze(folder / "run" / CAPTURE_FILE), folder / "run" / CAPTURE_FILE
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 import tailback
 from pcapng import frames
 from tailback import cli
-from tailback.capture import FILE, Capture
+from tailback.capture_option import CAPTURE_FILE, Capture
 
 TSHARK = shutil.which("tshark")
 needs_tshark = pytest.mark.skipif(TSHARK is None, reason="tshark is not installed: apt-get install tshark")
@@ -46,7 +46,7 @@ def capture(folder: Path, text: str, *sets: str, of: Capture | None = None) -> R
     given.write_text(text)
     out = folder / "run"
     wanted = of or Capture.parse(["all"])
-    return tailback.run(given, sets=sets, out=out, report=False, capture=wanted), out / FILE
+    return tailback.run(given, sets=sets, out=out, report=False, capture=wanted), out / CAPTURE_FILE
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from tailback.plan import Packed, plan_json
 from tailback.report import render
 from tailback.report.plots import marks, qp_rates
 from tailback.results import Result
-from tailback.run_folder import FILES
+from tailback.run_folder import COMMON_FILES
 from tailback.running import begin
 
 CASES = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc"
@@ -104,7 +104,7 @@ def test_the_folder_repeats_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     case = "two_flows"
     first = tailback.run_hpcc(CASES / case / "config.txt", out=tmp_path / "two_flows")
     inputs = {"config.txt", "topology.txt", "flow.txt", "trace.txt"}
-    names = {*FILES, *inputs, "fct.txt", "pfc.txt", "qlen.txt"}
+    names = {*COMMON_FILES, *inputs, "fct.txt", "pfc.txt", "qlen.txt"}
     assert {path.name for path in (tmp_path / "two_flows").iterdir()} == names
     for name in inputs:
         assert (tmp_path / "two_flows" / name).read_bytes() == (CASES / case / name).read_bytes()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import tailback
 from tailback import cli
-from tailback.capture import Capture
+from tailback.capture_option import Capture
 from tailback.scenario import load, loads
 
 CUT: dict[str, Any] = {
@@ -38,11 +38,11 @@ def test_a_time_limit_that_cannot_be_is_refused(options: list[str]) -> None:
 
 def test_the_size_of_a_capture_has_a_bound() -> None:
     scenario = load("first-flow", sets=["run.duration=1ms"])
-    whole = Capture(("h0:sw0",)).most_bytes(scenario)
+    whole = Capture(("h0:sw0",)).max_bytes(scenario)
     assert whole == 2 * 100e9 / 8 * 1e-3
-    assert Capture(("all",)).most_bytes(scenario) == 2 * whole
-    assert Capture(("h0",), stop_ps=500_000_000).most_bytes(scenario) == whole / 2
-    assert Capture(("h0",), snap_bytes=128).most_bytes(scenario) < whole / 5
+    assert Capture(("all",)).max_bytes(scenario) == 2 * whole
+    assert Capture(("h0",), stop_ps=500_000_000).max_bytes(scenario) == whole / 2
+    assert Capture(("h0",), snap_bytes=128).max_bytes(scenario) < whole / 5
 
 
 def test_a_sweep_says_that_flows_were_cut_off() -> None:

@@ -170,7 +170,7 @@ def test_a_folder_of_very_many_flows_is_read_in_parts(
     options = _ring(tmp_path / "in", 3_000)
     monkeypatch.setattr("tailback.files.parquet._GROUP_ROWS", 1000)
     result = tailback.run_astra(options, out=tmp_path / "run")
-    monkeypatch.setattr("tailback.run_folder.FEW_FLOWS", 100)
+    monkeypatch.setattr("tailback.run_folder.MAX_FLOWS_IN_MEMORY", 100)
     before = set((tmp_path / "run").iterdir())
     read = tailback.Result.load(tmp_path / "run")
     assert set((tmp_path / "run").iterdir()) == before

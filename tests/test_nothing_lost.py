@@ -24,9 +24,9 @@ import tailback
 from commands import COMMAND, start, wait_until_it_simulates
 from tailback import cli
 from tailback.errors import InputError
-from tailback.files.out_folder import LAST, Occupied, claim
+from tailback.files.out_folder import SUMMARY_FILE, Occupied, claim
 from tailback.results import Result
-from tailback.run_folder import FILES
+from tailback.run_folder import COMMON_FILES
 
 TINY = {
     "name": "tiny",
@@ -59,7 +59,7 @@ def command(*words: str | Path, **more: Any) -> subprocess.CompletedProcess[str]
 
 
 def is_whole(folder: Path) -> bool:
-    return Result.load(folder).complete and all((folder / name).is_file() for name in FILES)
+    return Result.load(folder).complete and all((folder / name).is_file() for name in COMMON_FILES)
 
 
 # Places
@@ -152,7 +152,7 @@ def test_a_kill_between_an_older_result_and_a_newer_one_leaves_a_place_for_the_n
         status, rename, done = 9, Path.rename, 0
 
         def files(work: Path) -> None:
-            for name in ("a", LAST):
+            for name in ("a", SUMMARY_FILE):
                 (work / name).write_text(text)
 
         def until(path: Path, target: Path) -> Path:
@@ -178,7 +178,7 @@ def test_a_kill_between_an_older_result_and_a_newer_one_leaves_a_place_for_the_n
         assert write("newer", None) == 0, renames
         # What was whole and not yet begun to be put in place is kept.
         found = {path.name: path.read_text() for path in tmp_path.iterdir() if path.suffix != ".writing"}
-        assert found == {"a": "newer", LAST: "newer"}
+        assert found == {"a": "newer", SUMMARY_FILE: "newer"}
     assert write("new", 5) == 0, "there are four"
 
 

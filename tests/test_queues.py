@@ -16,7 +16,7 @@ import drawn_fabrics
 import pytest
 import tailback
 from pcapng import Frame, frames
-from tailback.capture import FILE, Capture
+from tailback.capture_option import CAPTURE_FILE, Capture
 from tailback.plan import make_plan
 
 PFC = 0x8808
@@ -116,7 +116,7 @@ def judge(document: Any, folder: Path) -> int:
     result = tailback.run(document, sets=exact, out=out, report=False, capture=Capture.parse(["all"]))
     end_ps = result.meta["end_ps"]
     scenario = tailback.scenario.load(out / "scenario.yaml")
-    found = waited(out / FILE, Wires(make_plan(scenario)), end_ps)
+    found = waited(out / CAPTURE_FILE, Wires(make_plan(scenario)), end_ps)
     told = recorded(result, end_ps)
     for port, held in found.items():
         mean, by_waits = told[port] / end_ps, held / end_ps

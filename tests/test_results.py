@@ -12,8 +12,7 @@ from rich.console import Console
 from synthetic import incast, plan, result_of
 from tailback import scenario
 from tailback.results import Result
-from tailback.run_folder import FILES as COMMON_FILES
-from tailback.run_folder import write_report
+from tailback.run_folder import COMMON_FILES, write_report
 from tailback.running import run
 from tailback.scenario import assumptions
 

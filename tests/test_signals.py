@@ -59,11 +59,11 @@ def test_who_told_whom_adds_up_to_the_counters(incast: Path) -> None:
     at = result.counters_at
     for counter, signal, ends in (("np_cnp_sent", CNP, {"from_": "h4"}), ("ecn_marked_tc_3", CE_MARK, {})):
         counted = sum(counters.get(counter, 0) for counters in at.values())
-        assert result.told.count(signal, **ends) == counted > 0
+        assert result.signal_log.count(signal, **ends) == counted > 0
     # Each sender is told by the receiver as often as its queue pairs were.
     flows = result.flows.group_by("src").aggregate([("np_cnp_sent", "sum")]).to_pylist()
     for row in flows:
-        assert result.told.count(CNP, from_="h4", to=row["src"]) == row["np_cnp_sent_sum"]
+        assert result.signal_log.count(CNP, from_="h4", to=row["src"]) == row["np_cnp_sent_sum"]
     pauses = result.signals.filter(pc.equal(result.signals.column("signal").cast(pa.string()), PFC_PAUSE))
     told = {
         (row["queue"], row["from"], row["to"]): row["duration_ps_sum"]
@@ -81,12 +81,12 @@ def test_who_told_whom_adds_up_to_the_counters(incast: Path) -> None:
 
 def test_bins_are_those_of_the_series(incast: Path) -> None:
     result = tailback.Result.load(incast)
-    for queue in result.told.queues(PFC_PAUSE):
-        assert result.told.values(queue, PFC_PAUSE) == pytest.approx(
+    for queue in result.signal_log.queues(PFC_PAUSE):
+        assert result.signal_log.values(queue, PFC_PAUSE) == pytest.approx(
             result.bins.values(queue, "paused_share")
         )
-    assert np.array_equal(result.told.total(CNP), result.bins.total("np_cnp_sent"))
-    assert np.array_equal(result.told.total(CE_MARK), result.bins.total("ecn_marked"))
+    assert np.array_equal(result.signal_log.total(CNP), result.bins.total("np_cnp_sent"))
+    assert np.array_equal(result.signal_log.total(CE_MARK), result.bins.total("ecn_marked"))
 
 
 @pytest.mark.parametrize("number", range(12))
@@ -120,27 +120,27 @@ def test_what_is_made_of_series_is_the_same(number: int) -> None:
 @pytest.mark.parametrize("control", ["timely", "swift"])
 def test_a_delay_that_a_controller_acts_on_is_a_probe(control: str) -> None:
     result = tailback.run("roce-incast-lossless", sets=[*INCAST, f"host.congestion={control}"])
-    probes = result.told.count(DELAY_PROBE)
+    probes = result.signal_log.count(DELAY_PROBE)
     # Each answer is one, but for those on their way at the end.
     answers = result.meta["packets"]["ack"] + result.meta["packets"]["nak"]
     assert 0 < probes <= answers / 2  # of two links
     assert probes == pytest.approx(answers / 2, abs=64)
-    assert probes == sum(result.told.count(DELAY_PROBE, from_="h4", to=f"h{host}") for host in range(4))
-    assert np.array_equal(result.told.total(DELAY_PROBE), result.bins.total("delay_probes"))
+    assert probes == sum(result.signal_log.count(DELAY_PROBE, from_="h4", to=f"h{host}") for host in range(4))
+    assert np.array_equal(result.signal_log.total(DELAY_PROBE), result.bins.total("delay_probes"))
     assert result.summary["signals"]["delay_probes"] == probes
     assert [one.figure for one in findings(result) if one.what == "Delay probes"]
 
 
 def test_controllers_that_act_on_something_else_have_no_probes(incast: Path) -> None:
     result = tailback.Result.load(incast)
-    assert result.told.count(DELAY_PROBE) == 0
+    assert result.signal_log.count(DELAY_PROBE) == 0
     assert "delay_probes" not in set(result.series.column("metric").to_pylist())
 
 
 def test_an_answer_to_a_probe_of_rhcc_is_a_delay_probe() -> None:
     result = tailback.run("roce-incast-lossless", sets=[*INCAST, "host.rhcc.sender=true"])
     answers = sum(counters.get("rhcc_probe_answers", 0) for counters in result.counters_at.values())
-    assert result.told.count(DELAY_PROBE) == answers > 0
+    assert result.signal_log.count(DELAY_PROBE) == answers > 0
 
 
 @pytest.mark.parametrize("number", [8, 12, 17, 57, 61, 92])
@@ -161,7 +161,7 @@ def test_the_log_has_each_drop_of_the_tally(number: int) -> None:
 
 def test_of_many_hosts_one_end_is_known() -> None:
     result = tailback.run("roce-fat-tree-incast", sets=["run.duration=200us", "traffic.0.start_interval=0s"])
-    rows = result.told.summed()
+    rows = result.signal_log.summed()
     assert {(row["from"], row["to"]) for row in rows if row["signal"] == CNP} == {("h0", None)}
 
 
@@ -171,10 +171,10 @@ def test_queues_without_series_have_a_row_for_the_run() -> None:
         tailback.run("roce-incast-lossless", sets=sets),
         tailback.run("roce-incast-lossless", sets=INCAST),
     )
-    assert some.told.count(CE_MARK) == all_.told.count(CE_MARK) > 0
+    assert some.signal_log.count(CE_MARK) == all_.signal_log.count(CE_MARK) > 0
     [row] = [row for row in some.signals.to_pylist() if row["signal"] == CE_MARK]
     assert (row["queue"], row["start_ps"], row["end_ps"]) == ("sw0:h4/tc3", 0, some.meta["end_ps"])
-    assert not some.told.total(CE_MARK).any()
+    assert not some.signal_log.total(CE_MARK).any()
 
 
 def test_several_cores_log_the_same() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tailback
-from tailback.capture import Capture
+from tailback.capture_option import Capture
 from tailback.errors import InputError
 from tailback.explain import page_of
 from tailback.findings import findings

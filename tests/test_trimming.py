@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tailback
 from commands import start
-from tailback.capture import Capture
+from tailback.capture_option import Capture
 from tailback.captured import analyze
 from tailback.explain import page_of
 from tailback.findings import findings

@@ -27,7 +27,7 @@ from reference_settings import (
 )
 from tailback._engine import recorded
 from tailback.hpcc.keys import KEYS, KINDS
-from tailback.limits import LIMITS
+from tailback.limits import ALL_LIMITS
 from tailback.scenario.controllers import ABOUT, Controllers, Dcqcn
 from tailback.scenario.host_control import Rhcc
 from tailback.scenario.profiles import parameters, profiles_of
@@ -88,9 +88,9 @@ def limits_page() -> str:
         "Within the limits, the cost of reading grows with the input:",
         "[by how much](../testing.md#what-an-input-may-cost).",
     ]
-    for group in dict.fromkeys(limit.group for limit in LIMITS):
+    for group in dict.fromkeys(limit.group for limit in ALL_LIMITS):
         lines += ["", f"## {group}", "", "| What | At most | Why |", "| --- | --- | --- |"]
-        for limit in LIMITS:
+        for limit in ALL_LIMITS:
             if limit.group == group:
                 most = format_size(limit.most) if limit.unit == "bytes" else f"{limit.most:,} {limit.unit}"
                 lines.append(f"| {limit.what} | {most} | {limit.why} |")

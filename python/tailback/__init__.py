@@ -8,7 +8,7 @@ result.summary["goodput"]
 
 from __future__ import annotations
 
-from tailback import start_up  # noqa: F401  first of all: the rest takes a while
+from tailback import start_up  # noqa: F401  must come first: the other imports take a while
 
 # isort: split
 from importlib import import_module
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_PLACES = {
+_MODULES = {
     "AstraOptions": "astra.inputs",
     "SimaiOptions": "simai.inputs",
     "Controller": "controller",
@@ -53,7 +53,7 @@ _PLACES = {
     "sweep": "sweeps",
     "tune": "tuning",
 }
-"""The module of each name. It is loaded when the name is first used: all together take a second."""
+"""The module of each name, loaded at first use: all of them together take a second."""
 
 __all__ = [
     "AstraOptions",
@@ -78,9 +78,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"tailback.{_PLACES[name]}"), name)
+    return getattr(import_module(f"tailback.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

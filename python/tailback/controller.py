@@ -1,7 +1,7 @@
 """Congestion controllers in Python: for prototypes.
 
-A controller hears what the built-in ones hear and answers what they answer. There is one for each queue pair,
-and all are called in the order of simulated time: the same scenario, seed and class give the same results.
+A controller gets the inputs of the built-in ones and sets the same outputs. Each queue pair has its own, and all
+are called in the order of simulated time: the same scenario, seed and class give the same results.
 
     class Halve(tailback.Controller):
         uses = ("acks",)
@@ -27,17 +27,16 @@ from tailback import start_up
 if TYPE_CHECKING:
     from tailback._engine import Ack, ControllerError
 
-USES = ("acks", "each_ack", "delay", "hop_count", "telemetry", "cnps", "window", "timer")
-_HEARS = ("on_sent", "on_ack", "on_cnp", "on_loss", "on_timeout", "peek")
-_NEEDS = {"acks": "on_ack", "cnps": "on_cnp", "timer": "on_timeout"}
-"""What a NIC tells only those that use it, and where."""
-_MOST_TELEMETRY_BYTES = 1024
-FORM = "FILE.py:CLASS"
-"""How a class in a file is named."""
+USABLE = ("acks", "each_ack", "delay", "hop_count", "telemetry", "cnps", "window", "timer")
+_METHODS = ("on_sent", "on_ack", "on_cnp", "on_loss", "on_timeout", "peek")
+_METHOD_OF_USE = {"acks": "on_ack", "cnps": "on_cnp", "timer": "on_timeout"}
+"""Methods that the engine calls only for controllers whose `uses` name the input."""
+_MAX_TELEMETRY_BYTES = 1024
+CLASS_IN_FILE_FORM = "FILE.py:CLASS"
 
 
 class Link(NamedTuple):
-    """What is known of a queue pair's link and packets before it begins."""
+    """The sender's link and packet size, known before the queue pair begins."""
 
     rate: float
     """Rate of the sender's link, bit/s."""
@@ -53,26 +52,26 @@ class Controller:
     """
 
     uses: ClassVar[Collection[str]] = ()
-    """What it uses of a NIC: `acks` (it hears acknowledgements), `each_ack` (of every packet), `delay` (it
-    acts on `rtt`: the log of signals has each), `hop_count`, `telemetry` (switches write their load into
-    packets), `cnps` (receivers answer CE marks with CNPs), `window`, `timer`. What is not named costs
-    nothing.
+    """Inputs and outputs that the controller uses: `acks` (acknowledgements), `each_ack` (one for every packet),
+    `delay` (it acts on `rtt`, which the log of signals then holds), `hop_count`, `telemetry` (switches write
+    their load into packets), `cnps` (receivers answer CE marks with CNPs), `window`, `timer`. What is not
+    named costs nothing.
     """
     telemetry_bytes: ClassVar[int] = 0
-    """What it adds to each data packet and each answer."""
+    """Bytes that telemetry adds to each data packet and each acknowledgement."""
     signals: ClassVar[Mapping[str, str]] = {}
-    """Attributes that become time series, with what they say. Names end with their unit: `window_bytes`."""
+    """Attributes that become time series, with a description. Names end with their unit: `window_bytes`."""
 
     rate: float
     """Rate that paces the queue pair, bit/s."""
     window: int | None = None
-    """Bytes that may be in flight; None: no limit. A packet goes while less than that is; at 0 none does,
-    until the window opens again in `on_timeout` or `on_ack`."""
+    """Bytes that may be in flight; None: no limit. A packet is sent while fewer are in flight; at 0 none is,
+    until `on_timeout` or `on_ack` opens the window again."""
     next_timeout: int | None = None
-    """When `on_timeout` is to be called; None: never."""
+    """Time of the next `on_timeout`; None: never."""
 
     def __init__(self, link: Link) -> None:
-        """A new queue pair, at line rate."""
+        """A new queue pair starts at line rate."""
         self.link = link
         self.rate = link.rate
 
@@ -80,29 +79,29 @@ class Controller:
         """A packet with `payload` bytes is being sent; `rate` then paces the next one."""
 
     def on_ack(self, ack: Ack) -> None:
-        """An acknowledgement arrived, or a NAK, which acknowledges what came before the gap."""
+        """An ACK arrived, or a NAK, which acknowledges all packets before the gap."""
 
     def on_cnp(self, now: int) -> None:
         """A CNP arrived."""
 
     def on_loss(self, now: int, kind: str) -> None:
-        """A loss was noticed, by a `nak` or a `timeout`; the queue pair goes back."""
+        """A `nak` or a `timeout` showed a loss; the queue pair retransmits from the lost packet."""
 
     def on_timeout(self, now: int) -> None:
-        """The time `next_timeout` has come; the next one must be later, or None."""
+        """`next_timeout` was reached; the next one must be later, or None."""
 
     def peek(self, now: int) -> Controller:
-        """The controller as it would be if an input came now, for the recorder; must not change this one."""
+        """The controller as an input at `now` would find it, for the recorder; must not change this one."""
         return self
 
 
 Factory = Callable[[Link], Controller]
-"""A subclass of `Controller`, or what makes one, such as `functools.partial(Mine, gain=2)`."""
+"""A subclass of `Controller`, or a callable that makes one, such as `functools.partial(Mine, gain=2)`."""
 
 
 @final
 class Checked(NamedTuple):
-    """What the engine is given of a controller."""
+    """A controller as the engine takes it."""
 
     name: str
     make: Callable[[float, int], Controller]
@@ -111,35 +110,36 @@ class Checked(NamedTuple):
     telemetry_bytes: int
     signals: list[tuple[str, str]]
     hears: list[bool]
+    """For each of `_METHODS`: True if the engine is to call it."""
 
 
 def checked(name: str, factory: Any) -> Checked:
-    """What the engine needs to know of a controller.
+    """Checks a controller and describes it for the engine.
 
     Raises:
-        ValueError: in one line, what is wrong with it.
+        ValueError: the controller cannot be used; the text is one line.
     """
     kind = getattr(factory, "func", factory)
     if not (isinstance(kind, type) and issubclass(kind, Controller)):
         raise ValueError(f"found {kind!r}, expected a subclass of tailback.Controller")
-    if isinstance(kind.uses, str) or any(one not in USES for one in kind.uses):
-        found = next((one for one in kind.uses if one not in USES), "")
+    if isinstance(kind.uses, str) or any(one not in USABLE for one in kind.uses):
+        found = next((one for one in kind.uses if one not in USABLE), "")
         found = kind.uses if isinstance(kind.uses, str) else found
-        raise ValueError(f'{kind.__name__}.uses: found "{found}", expected a tuple of {", ".join(USES)}')
+        raise ValueError(f'{kind.__name__}.uses: found "{found}", expected a tuple of {", ".join(USABLE)}')
     extra = kind.telemetry_bytes
-    if type(extra) is not int or not 0 <= extra <= _MOST_TELEMETRY_BYTES:
-        expected = f"a whole number up to {_MOST_TELEMETRY_BYTES}"
+    if type(extra) is not int or not 0 <= extra <= _MAX_TELEMETRY_BYTES:
+        expected = f"a whole number up to {_MAX_TELEMETRY_BYTES}"
         raise ValueError(f"{kind.__name__}.telemetry_bytes: found {extra!r}, expected {expected}")
-    uses = {one: one in kind.uses for one in USES}
+    uses = {one: one in kind.uses for one in USABLE}
     uses["acks"] |= (
         uses["each_ack"] or uses["delay"] or uses["hop_count"] or uses["telemetry"] or uses["window"]
     )
-    hears = [getattr(kind, one) is not getattr(Controller, one) for one in _HEARS]
-    for needed, heard in _NEEDS.items():
-        if hears[_HEARS.index(heard)] and not uses[needed]:
-            raise ValueError(f'{kind.__name__}.uses: found no "{needed}", expected it with {heard}')
-    # Nobody would take a deadline away.
-    hears[_HEARS.index("on_timeout")] = True
+    hears = [getattr(kind, one) is not getattr(Controller, one) for one in _METHODS]
+    for needed, method in _METHOD_OF_USE.items():
+        if hears[_METHODS.index(method)] and not uses[needed]:
+            raise ValueError(f'{kind.__name__}.uses: found no "{needed}", expected it with {method}')
+    # A controller may set `next_timeout` without a method of its own: the engine must call to clear it.
+    hears[_METHODS.index("on_timeout")] = True
     signals = [(str(signal), str(about)) for signal, about in kind.signals.items()]
     make = lambda rate, mtu: factory(Link(rate, mtu))  # noqa: E731
     return Checked(name, make, kind, uses, extra, signals, hears)
@@ -149,23 +149,23 @@ def split(text: str) -> tuple[str, str]:
     """File and class of `FILE.py:CLASS`.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the text has another form.
     """
     path, separator, name = text.rpartition(":")
     if not separator or not path.endswith(".py") or not name.isidentifier():
-        raise ValueError(f'found "{text}", expected {FORM}')
+        raise ValueError(f'found "{text}", expected {CLASS_IN_FILE_FORM}')
     return path, name
 
 
 def from_source(source: bytes, path: str, name: str) -> Any:
-    """The class of this name in the text of a file, which is executed.
+    """Executes the text of a file and returns its class of this name.
 
     Raises:
-        ValueError: in one line, why there is none.
+        ValueError: the file cannot be executed, or has no such class; the text is one line.
     """
     module = types.ModuleType(f"tailback_controller_{Path(path).stem}")
     module.__file__ = path
-    sys.modules[module.__name__] = module  # where dataclasses look for it
+    sys.modules[module.__name__] = module  # dataclasses look there
     start_up.show_pandas()
     try:
         exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
@@ -185,12 +185,12 @@ def from_source(source: bytes, path: str, name: str) -> Any:
 
 
 def source_of(factory: Any) -> str | None:
-    """`FILE.py:CLASS` of a class, where loading that file again would give it; else None."""
+    """`FILE.py:CLASS` of a class, if loading that file again would give the class; else None."""
     if not isinstance(factory, type) or "." in factory.__qualname__:
         return None
     try:
         file = inspect.getsourcefile(factory)
-    except TypeError:  # it was typed in
+    except TypeError:  # defined in an interactive session
         return None
     if file is None or not file.endswith(".py") or not Path(file).is_file():
         return None
@@ -198,20 +198,20 @@ def source_of(factory: Any) -> str | None:
 
 
 def failure(error: ControllerError, kind: type[Controller]) -> tuple[str, str]:
-    """Where a controller failed (`file:line`), and how, in one line."""
+    """Place (`file:line`) and description, in one line, of an error in a controller."""
     name, queue_pair, function, what = error.args
     frames = traceback.extract_tb(error.__cause__.__traceback__) if error.__cause__ else []
     code = getattr(getattr(kind, function, None), "__code__", None)
     if frames:
-        place = f"{_near(frames[-1].filename)}:{frames[-1].lineno}"
+        place = f"{_relative(frames[-1].filename)}:{frames[-1].lineno}"
     else:
-        place = f"{_near(code.co_filename)}:{code.co_firstlineno}" if code else ""
+        place = f"{_relative(code.co_filename)}:{code.co_firstlineno}" if code else ""
     who = f"controller {name}, class {kind.__name__}, queue pair {queue_pair}"
-    told = f"{function} {what}" if error.__cause__ else f"after {function}, {what}"
-    return place, " ".join(f"{who}: {told}".split())
+    error_text = f"{function} {what}" if error.__cause__ else f"after {function}, {what}"
+    return place, " ".join(f"{who}: {error_text}".split())
 
 
-def _near(file: str) -> str:
-    """A file below the working directory by its name from there."""
+def _relative(file: str) -> str:
+    """The path relative to the working directory, where it is below that."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

@@ -1,7 +1,7 @@
-"""Pictures of a network: tiers of nodes with the hosts at the bottom, as text and as SVG.
+"""Draws a network as text and as SVG: tiers of nodes, hosts at the bottom.
 
-A tier is what is equally far from the nearest host. A tier with more nodes than fit is drawn as its first
-and last ones with the number of those between.
+The nodes of a tier are equally far from the nearest host. Where they do not all fit, the first and last ones are
+drawn, and the number of those between.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tailback.scenario.network import Network, Wire
 
 
 def kind_of(name: str) -> str:
-    """A name without its numbers: `leaf` of leaf12, `s*n*` of s0n3."""
+    """A name without its numbers: leaf12 gives `leaf`, s0n3 gives `s*n*`."""
     stem = re.sub(r"\d+$", "", name)
     return re.sub(r"\d+", "*", name) if re.search(r"\d", stem) else stem or name
 
 
 def span_of(names: list[str]) -> str:
-    """`leaf0..leaf7`, or the names where there are few or no such range."""
+    """`leaf0..leaf7`; all names where they are few or form no range."""
     if len(names) == 1:
         return names[0]
     if len(names) > 3 or kind_of(names[0]) == kind_of(names[-1]):
@@ -31,7 +31,7 @@ def span_of(names: list[str]) -> str:
 
 
 def _kinds(names: list[str]) -> dict[str, list[str]]:
-    """Nodes of a tier by kind; one group where there are as many kinds as nodes."""
+    """Nodes of a tier by kind; one group where there are more than four kinds."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(kind_of(name), []).append(name)
@@ -53,8 +53,8 @@ def link_words(wires: list[Wire]) -> str:
     return ", ".join(parts)
 
 
-def _between(network: Network) -> dict[tuple[int, int], list[Wire]]:
-    """Links by the tiers at their ends, the lower first."""
+def _wires_by_tiers(network: Network) -> dict[tuple[int, int], list[Wire]]:
+    """Links by the tiers at their ends, lower tier first."""
     tier = network.tier_of
     found: dict[tuple[int, int], list[Wire]] = {}
     for wire in network.wires:
@@ -73,11 +73,11 @@ def ratio_words(ratio: float) -> str:
 
 
 def as_text(network: Network, title: str) -> str:
-    """A few lines: a tier a line, the links between two tiers on the line between them, hosts last."""
+    """A line for each tier, hosts last, with the links of two tiers on a line between them."""
     lines = [title, *network.notes]
     if not network.wires:
         return "\n".join(lines)
-    between, tiers = _between(network), network.tiers
+    between, tiers = _wires_by_tiers(network), network.tiers
     if not network.switches and not network.bridges:  # a cable
         wire = network.wires[0]
         return f"{title}\n  {wire.a} ---- {wire.b}   {link_words([wire])}\n"
@@ -111,11 +111,12 @@ def as_text(network: Network, title: str) -> str:
 
 # SVG
 
-_WIDTH, _ROW, _TOP, _LEFT = 1000.0, 130.0, 10.0, 150.0
-_MOST_SWITCHES = 40
-_MOST_HOSTS = 160
-_COLORS = ("#5b6570", "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#B87B00")
-_INK, _MUTED, _LINE = "#1c2127", "#5b6570", "#a9b2bb"
+_WIDTH_PX, _ROW_PX, _TOP_PX, _LEFT_PX = 1000.0, 130.0, 10.0, 150.0
+_MAX_SWITCHES = 40
+"""Per tier."""
+_MAX_HOSTS = 160
+_TIER_COLORS = ("#5b6570", "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#B87B00")
+_TEXT_COLOR, _MUTED_COLOR, _LINK_COLOR = "#1c2127", "#5b6570", "#a9b2bb"
 
 
 @dataclass(frozen=True)
@@ -125,19 +126,20 @@ class _Spot:
     label: str
 
 
-def _shown(names: list[str], most: int) -> list[str | int]:
-    """The names of a tier that are drawn; a number stands for those that are not, and counts them."""
-    if len(names) <= most:
+def _drawn(names: list[str], limit: int) -> list[str | int]:
+    """The names of a tier that are drawn; an integer counts those that are left out."""
+    if len(names) <= limit:
         return list(names)
-    first = most // 2
-    last = most - first - 1
+    first = limit // 2
+    last = limit - first - 1
     return [*names[:first], len(names) - first - last, *names[-last:]]
 
 
 def as_svg(network: Network, title: str) -> str:
-    """A picture of some 1000 x 400 points; a node that is not drawn has no links, and the caption says so."""
+    """A picture of some 1000 x 400 points. Links of nodes that are left out are not drawn; the title says how many
+    nodes that are."""
     tiers = [names for names in network.tiers if names]
-    height = _TOP + _ROW * len(tiers) + 10
+    height = _TOP_PX + _ROW_PX * len(tiers) + 10
     spots: dict[str, _Spot] = {}
     nodes: list[str] = []
     labels: list[str] = []
@@ -146,40 +148,42 @@ def as_svg(network: Network, title: str) -> str:
     for number, names in enumerate(network.tiers):
         if not names:
             continue
-        y = height - 60 - level[number] * _ROW
-        shown = _shown(names, _MOST_HOSTS if number == 0 else _MOST_SWITCHES)
-        step = (_WIDTH - _LEFT - 20) / len(shown)
-        color = _COLORS[min(number, len(_COLORS) - 1)]
-        # Narrow steps have room for every n-th label only.
+        y = height - 60 - level[number] * _ROW_PX
+        shown = _drawn(names, _MAX_HOSTS if number == 0 else _MAX_SWITCHES)
+        step = (_WIDTH_PX - _LEFT_PX - 20) / len(shown)
+        color = _TIER_COLORS[min(number, len(_TIER_COLORS) - 1)]
+        # Where nodes are close, there is room for every n-th label only.
         widest = max(len(str(one)) for one in shown) * 6.2 + 4
         every = max(1, int(-(-widest // step)))
         for place, name in enumerate(shown):
-            x = _LEFT + step * (place + 0.5)
+            x = _LEFT_PX + step * (place + 0.5)
             if isinstance(name, int):
                 hidden += name
                 nodes.append(
-                    _text(x, y + 4, f"… {text.count(name)} …" if step > 40 else "…", 11, _MUTED, "middle")
+                    _text(
+                        x, y + 4, f"… {text.count(name)} …" if step > 40 else "…", 11, _MUTED_COLOR, "middle"
+                    )
                 )
                 continue
             spots[name] = _Spot(x, y, name)
             nodes.append(_node(x, y, min(step * 0.72, 26.0 if number else 12.0), number == 0, color, name))
             if place % every == 0:
                 below = y + (20 if number == 0 else -14)
-                nodes.append(_text(x, below, name, 10, _INK, "middle"))
+                nodes.append(_text(x, below, name, 10, _TEXT_COLOR, "middle"))
         heading = text.plural(len(names), "host") if number == 0 else _tier_words(names, network)
         labels.append(_text(8, y - 4, heading, 13, color, "start", bold=True))
         ratio = network.oversubscription(number) if number else None
         if ratio is not None:
-            labels.append(_text(8, y + 12, ratio_words(ratio), 10.5, _MUTED, "start"))
-    for (low, high), wires in _between(network).items():
-        y = height - 60 - (level[low] + level[high]) / 2 * _ROW
+            labels.append(_text(8, y + 12, ratio_words(ratio), 10.5, _MUTED_COLOR, "start"))
+    for (low, high), wires in _wires_by_tiers(network).items():
+        y = height - 60 - (level[low] + level[high]) / 2 * _ROW_PX
         words = link_words(wires).split(", ")
-        if low == high:  # above its tier, in one line: below it are the links down
+        if low == high:  # above the tier, in one line: the links down are below it
             about = "within: " if network.switches else ""
-            labels.append(_text(8, y - 38, f"{about}{', '.join(words)}", 10.5, _MUTED, "start"))
+            labels.append(_text(8, y - 38, f"{about}{', '.join(words)}", 10.5, _MUTED_COLOR, "start"))
             continue
         for line, word in enumerate(words):
-            labels.append(_text(8, y - 14 + 13 * line, word, 10.5, _MUTED, "start"))
+            labels.append(_text(8, y - 14 + 13 * line, word, 10.5, _MUTED_COLOR, "start"))
     lines = [
         _wire(spots[wire.a], spots[wire.b], network)
         for wire in network.wires
@@ -188,10 +192,10 @@ def as_svg(network: Network, title: str) -> str:
     note = f"; {text.count(hidden)} nodes not drawn" if hidden else ""
     drawing = "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {height:.0f}" role="img" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH_PX:.0f} {height:.0f}" role="img" '
             f'aria-label="{escape(title)}" font-family="system-ui, sans-serif">',
             f"<title>{escape(title)}</title>",
-            _text(8, 20, f"{title}{note}", 14, _INK, "start", bold=True),
+            _text(8, 20, f"{title}{note}", 14, _TEXT_COLOR, "start", bold=True),
             *lines,
             *nodes,
             *labels,
@@ -202,7 +206,7 @@ def as_svg(network: Network, title: str) -> str:
 
 
 def _tier_words(names: list[str], network: Network) -> str:
-    """`4 spine`; `4 switches` where names say nothing: "4 s" would be read as seconds."""
+    """`4 spine`; `4 switches` where names are short: "4 s" would be read as seconds."""
     number, kinds = len(names), list(_kinds(names))
     if set(names) <= set(network.bridges):
         return text.plural(number, "Linux bridge")
@@ -214,12 +218,12 @@ def _tier_words(names: list[str], network: Network) -> str:
 def _wire(a: _Spot, b: _Spot, network: Network) -> str:
     tier = network.tier_of
     faint = 0.9 if len(network.wires) < 80 else 0.55 if len(network.wires) < 600 else 0.3
-    if tier[a.label] == tier[b.label]:  # within a tier: an arc, so that it passes nobody's node
-        lift = 20 + abs(a.x - b.x) * 0.08 if network.switches else 0.0  # a cable has nobody beside it
+    if tier[a.label] == tier[b.label]:  # within a tier: an arc, so that the link crosses no other node
+        lift = 20 + abs(a.x - b.x) * 0.08 if network.switches else 0.0  # a cable has no other node beside it
         path = f"M{a.x:.1f} {a.y:.1f} Q{(a.x + b.x) / 2:.1f} {a.y - lift:.1f} {b.x:.1f} {b.y:.1f}"
-        return f'<path d="{path}" fill="none" stroke="{_LINE}" stroke-width="1.4"/>'
+        return f'<path d="{path}" fill="none" stroke="{_LINK_COLOR}" stroke-width="1.4"/>'
     return (
-        f'<path d="M{a.x:.1f} {a.y:.1f}L{b.x:.1f} {b.y:.1f}" stroke="{_LINE}" stroke-width="1" '
+        f'<path d="M{a.x:.1f} {a.y:.1f}L{b.x:.1f} {b.y:.1f}" stroke="{_LINK_COLOR}" stroke-width="1" '
         f'stroke-opacity="{faint}"/>'
     )
 

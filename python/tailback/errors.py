@@ -1,4 +1,4 @@
-"""What is wrong with input: all problems at once, one line each."""
+"""Errors of input: all problems at once, one line each."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tailback.limits import MAX_PROBLEMS
 Path = tuple[str | int, ...]
 """Where a value is in a scenario: names of fields and indices of lists."""
 
-_LONGEST_FOUND = 60
-_LARGEST_SHOWN = 10**30
+_MAX_FOUND_CHARS = 60
+_MAX_SHOWN_INTEGER = 10**30
 
 
 def dotted(path: Path) -> str:
@@ -21,26 +21,26 @@ def dotted(path: Path) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text with everything escaped that a terminal might not show."""
+    """The text with all unprintable characters escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def plain(text: str, longest: int = _LONGEST_FOUND) -> str:
-    """A text on one line and cut short."""
-    escaped = one_line(text[: longest + 1])  # of a long text no more is looked at
+def plain(text: str, longest: int = _MAX_FOUND_CHARS) -> str:
+    """The text escaped, on one line, and cut to `longest` characters."""
+    escaped = one_line(text[: longest + 1])
     return escaped if len(escaped) <= longest else escaped[: longest - 3] + "..."
 
 
 def found(value: object) -> str:
-    """A value as it is named after "found" in a message, in the words of YAML."""
+    """A value as a message names it after "found", in the words of YAML."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(value) if abs(value) < _LARGEST_SHOWN else "a number of more than 30 digits"
+        return str(value) if abs(value) < _MAX_SHOWN_INTEGER else "a number of more than 30 digits"
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, str):
@@ -53,14 +53,14 @@ def found(value: object) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` most likely meant."""
+    """The known name that is most similar to `name`."""
     names = {one.lower(): one for one in known}
-    matches = difflib.get_close_matches(name[:_LONGEST_FOUND].lower(), list(names), n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(name[:_MAX_FOUND_CHARS].lower(), list(names), n=1, cutoff=0.6)
     return names[matches[0]] if matches else None
 
 
 def one_of(name: object, known: Iterable[str]) -> str:
-    """The choice in words, with the likeliest one first."""
+    """The choices as a message names them, with the most similar one first."""
     names = list(known)
     likely = nearest(name, names) if isinstance(name, str) else None
     if len(names) == 1:
@@ -71,10 +71,9 @@ def one_of(name: object, known: Iterable[str]) -> str:
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong.
+    """One problem of an input.
 
-    `place` is where the value came from: `file:line`, an option such as `--set`, or nothing for Python
-    values.
+    `place` names the source of the value: `file:line`, an option such as `--set`, or "" for Python values.
     """
 
     place: str
@@ -82,7 +81,6 @@ class Problem(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        """The problem in one line."""
         name = dotted(self.path)
         separator = " " if self.place.startswith("--") else ": "
         where = separator.join(part for part in (one_line(self.place), name) if part)
@@ -90,15 +88,14 @@ class Problem(NamedTuple):
 
 
 class InputError(ValueError):
-    """A file, an option or a value cannot be used. `problems` has the reasons, all or the first hundred; the
-    text is one line for each of them.
+    """A file, an option or a value cannot be used. `problems` holds all problems or the first hundred; the
+    text has one line for each.
 
     >>> str(InputError.at("a.yaml:3", "expected a time such as 5ms, found 5", ("run", "duration")))
     'a.yaml:3: run.duration: expected a time such as 5ms, found 5'
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        """At least one problem."""
         self.problems = tuple(problems)
         if len(self.problems) > MAX_PROBLEMS:
             more = Problem("", (), f"found more problems than these {MAX_PROBLEMS}, expected none")
@@ -107,9 +104,8 @@ class InputError(ValueError):
 
     @classmethod
     def at(cls, place: str, text: str, path: Path = ()) -> InputError:
-        """One problem: see `Problem`."""
         return cls([Problem(place, path, text)])
 
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Problem, ...]]]:
-        """Made of its problems again where it is sent to another process, and not of its text."""
+        """Pickles the problems instead of the text."""
         return type(self), (self.problems,)

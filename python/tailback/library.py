@@ -1,4 +1,4 @@
-"""The scenarios and the published experiments that come with the package."""
+"""Scenarios, published experiments and labs that come with the package."""
 
 from __future__ import annotations
 
@@ -6,55 +6,55 @@ from pathlib import Path
 
 import yaml
 
-_PACKAGE = Path(__file__).parent
-_SCENARIOS = _PACKAGE / "scenarios"
-_PUBLISHED = _PACKAGE / "published"
-_LABS = _PACKAGE / "lab" / "examples"
-_SUFFIX = ".yaml"
+_PACKAGE_DIR = Path(__file__).parent
+_SCENARIOS_DIR = _PACKAGE_DIR / "scenarios"
+_PUBLISHED_DIR = _PACKAGE_DIR / "published"
+_LABS_DIR = _PACKAGE_DIR / "lab" / "examples"
+_YAML_SUFFIX = ".yaml"
 
 
 def names() -> list[str]:
     """Names of all built-in scenarios."""
-    return list(_all(_SCENARIOS))
+    return list(_files(_SCENARIOS_DIR))
 
 
 def scenarios() -> dict[str, str]:
-    """Names of all built-in scenarios, and what each is about."""
-    return {name: _first(file, "about") for name, file in _all(_SCENARIOS).items()}
+    """Names and descriptions (`about`) of all built-in scenarios."""
+    return {name: _value_of(file, "about") for name, file in _files(_SCENARIOS_DIR).items()}
 
 
 def published() -> dict[str, str]:
     """Names and titles of all published experiments."""
-    return {name: _first(file, "title") for name, file in _all(_PUBLISHED).items()}
+    return {name: _value_of(file, "title") for name, file in _files(_PUBLISHED_DIR).items()}
 
 
 def labs() -> dict[str, str]:
-    """Names of all labs that come with the package, and what each is about."""
-    return {name: _first(file, "about") for name, file in _all(_LABS).items()}
+    """Names and descriptions (`about`) of all built-in labs."""
+    return {name: _value_of(file, "about") for name, file in _files(_LABS_DIR).items()}
 
 
 def lab_text(name: str) -> bytes:
     """The YAML of a lab."""
-    return (_LABS / f"{name}{_SUFFIX}").read_bytes()
+    return (_LABS_DIR / f"{name}{_YAML_SUFFIX}").read_bytes()
 
 
 def text(name: str) -> bytes:
     """The YAML of a built-in scenario."""
-    return (_SCENARIOS / f"{name}{_SUFFIX}").read_bytes()
+    return (_SCENARIOS_DIR / f"{name}{_YAML_SUFFIX}").read_bytes()
 
 
 def published_text(name: str) -> bytes:
     """The YAML of a published experiment."""
-    return (_PUBLISHED / f"{name}{_SUFFIX}").read_bytes()
+    return (_PUBLISHED_DIR / f"{name}{_YAML_SUFFIX}").read_bytes()
 
 
-def _all(folder: Path) -> dict[str, Path]:
-    found = {file.name.removesuffix(_SUFFIX): file for file in folder.iterdir()}
+def _files(folder: Path) -> dict[str, Path]:
+    found = {file.name.removesuffix(_YAML_SUFFIX): file for file in folder.iterdir()}
     return {name: file for name, file in sorted(found.items()) if name != file.name}
 
 
-def _first(file: Path, key: str) -> str:
-    """The value of a key near the beginning of a file. Reading a file to its end takes a while."""
+def _value_of(file: Path, key: str) -> str:
+    """The value of the first occurrence of a key. Parsing stops there: whole files would take a while."""
     events = yaml.parse(file.read_bytes())
     scalars = (event.value for event in events if isinstance(event, yaml.ScalarEvent))
     return next((next(scalars) for scalar in scalars if scalar == key), "")

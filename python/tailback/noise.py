@@ -1,11 +1,11 @@
-"""What seeds say of a figure, and of the difference between two runs: intervals, and which differences are
-noise.
+"""Confidence intervals over seeds of a figure and of the difference between two runs, and which differences
+are noise.
 
 Two variants that run with the same seeds are compared seed by seed (common random numbers: Law, Simulation
-Modeling and Analysis, 5th ed., 11.2): what a seed does to both goes out of the difference. Intervals and
-tests are Student's, of the mean of as many values as there are seeds. Of several comparisons some look large
-by chance: `holm` (Holm, Scandinavian Journal of Statistics 6, 1979) keeps the chance of a single false one
-below that of one comparison alone.
+Modeling and Analysis, 5th ed., 11.2): an effect of a seed on both cancels in the difference. Intervals and
+tests are Student's, of the mean of one value per seed. Among several comparisons some look large by chance:
+`holm` (Holm, Scandinavian Journal of Statistics 6, 1979) keeps the chance of any false one as low as that of a
+single comparison.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-LEVEL = 0.95
-"""Of all intervals. A difference whose p, adjusted, is at least 1 - LEVEL is called noise."""
-_ROUNDING = 1e-12
-"""By what share of them values differ that are the same."""
+CONFIDENCE_LEVEL = 0.95
+"""Of all intervals. A difference whose adjusted p is at least 1 - CONFIDENCE_LEVEL is called noise."""
+_ROUNDING_TOLERANCE = 1e-12
+"""Relative difference up to which two values count as equal."""
 
 
 class Interval(NamedTuple):
-    """A mean over `seeds` values, and the interval that holds the true one in 95 % of all cases; NaN where
-    nothing can be said.
-    """
+    """A mean over `seeds` values, and its 95 % confidence interval; NaN where there are too few values."""
 
     mean: float
     low: float
@@ -32,9 +30,7 @@ class Interval(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The mean difference of two variants over their common seeds, its interval, and the chance `p` of one
-    as large if there were none.
-    """
+    """The mean difference of two variants over their common seeds, its confidence interval, and its p-value."""
 
     mean: float
     low: float
@@ -44,18 +40,18 @@ class Difference(NamedTuple):
 
 
 def why_noise(difference: Difference, adjusted_p: float) -> str:
-    """Says why a difference counts as noise although its interval excludes 0; nothing where it does not."""
+    """Explains why a difference whose interval excludes 0 counts as noise; "" for all other differences."""
     interval_has_0 = not math.isfinite(difference.low) or difference.low <= 0 <= difference.high
     if not is_noise(adjusted_p) or interval_has_0:
         return ""
     return (
-        " Its interval alone excludes 0, but one of several comparisons looks so by chance: adjusted for all "
-        f"of them p is {adjusted_p:.2g}."
+        " Its interval excludes 0, but one of several comparisons does so by chance: adjusted for all of "
+        f"them, p is {adjusted_p:.2g}."
     )
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Of the mean of `values`, one a seed. A single value has no interval."""
+    """The mean of `values`, one per seed, and its interval. A single value has no interval."""
     known = [value for value in values if math.isfinite(value)]
     if not known:
         return Interval(math.nan, math.nan, math.nan, 0)
@@ -65,17 +61,17 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Difference:
-    """Second less first, over the seeds that both have a value of.
+    """Second minus first, over the seeds for which both have a value.
 
     Without two such seeds, p is NaN. Where all differences are equal it is 0, or 1 if they are 0.
     """
     differences = [
-        _less(second[seed], first[seed])
+        _difference(second[seed], first[seed])
         for seed in sorted(first.keys() & second.keys())
         if math.isfinite(second[seed] - first[seed])
     ]
     mean, low, high, seeds = interval(differences)
-    if abs(mean) <= _ROUNDING * max(map(abs, differences), default=0.0):
+    if abs(mean) <= _ROUNDING_TOLERANCE * max(map(abs, differences), default=0.0):
         mean = 0.0
     if seeds < 2:
         return Difference(mean, low, high, seeds, math.nan)
@@ -88,7 +84,7 @@ def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Differenc
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Each p adjusted for all of them together; NaN stays, and does not count."""
+    """All p-values adjusted for their number; NaN stays, and does not count."""
     order = sorted((p, index) for index, p in enumerate(p_values) if not math.isnan(p))
     adjusted = [math.nan] * len(p_values)
     largest = 0.0
@@ -99,19 +95,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def is_noise(adjusted_p: float) -> bool:
-    """Whether a difference may well be chance; one of which nothing can be said may."""
-    return not adjusted_p < 1 - LEVEL
+    """True if a difference may be chance, and where p is not known."""
+    return not adjusted_p < 1 - CONFIDENCE_LEVEL
 
 
-def _less(value: float, other: float) -> float:
-    """One less the other; 0 where only rounding tells them apart."""
+def _difference(value: float, other: float) -> float:
+    """`value` minus `other`; 0 where they differ only by rounding."""
     difference = value - other
-    return difference if abs(difference) > _ROUNDING * max(abs(value), abs(other)) else 0.0
+    return difference if abs(difference) > _ROUNDING_TOLERANCE * max(abs(value), abs(other)) else 0.0
 
 
 def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """The mean, and its standard error. Equal values have none, whatever rounding makes of it or of them."""
-    if max(values) - min(values) <= _ROUNDING * max(map(abs, values)):
+    """The mean and its standard error; the error of values that differ only by rounding is 0."""
+    if max(values) - min(values) <= _ROUNDING_TOLERANCE * max(map(abs, values)):
         return values[0], 0.0
     mean = math.fsum(values) / len(values)
     spread = math.fsum((value - mean) ** 2 for value in values)
@@ -119,7 +115,7 @@ def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _quantile(freedom: int) -> float:
-    """Of Student's distribution, for a two-sided interval."""
+    """Quantile of Student's distribution for a two-sided interval."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, (1 + LEVEL) / 2))
+    return float(stdtrit(freedom, (1 + CONFIDENCE_LEVEL) / 2))

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-WIDTH = 110
+TABLE_COLUMNS = 110
 
 
 def as_text(shown: RenderableType) -> str:
-    """As in a terminal of `WIDTH` columns, without colours."""
+    """The text as in a terminal of `TABLE_COLUMNS` columns, without colours."""
     from rich.console import Console
 
     file = io.StringIO()
-    Console(file=file, width=WIDTH, color_system=None).print(shown)
+    Console(file=file, width=TABLE_COLUMNS, color_system=None).print(shown)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
 def as_html(text: str) -> str:
-    """Text as it is."""
     return f"<pre>{html.escape(text)}</pre>"

@@ -1,4 +1,4 @@
-"""What a run gives: `Result`, its tables and figures, and the folder that keeps them."""
+"""`Result`: tables and figures of a run, and its folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tailback.files.out_folder import OutFolder
 from tailback.recorded.run import Recorded
 from tailback.summary import summarise
 
-# What is only asked for by some is loaded when it is.
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -18,35 +17,33 @@ if TYPE_CHECKING:
 
 
 class Result(Recorded):
-    """One run, with its figures, and its folder."""
-
     @property
     def summary(self) -> dict[str, Any]:
         """The figures of the run, see `tailback.summary.summarise`."""
         return summarise(self)
 
     def closing_table(self) -> Table:
-        """What the terminal shows at the end of a run."""
+        """The table that the terminal shows at the end of a run."""
         from tailback.findings.table import closing_table
 
         return closing_table(self)
 
     def explain(self, tries: bool | None = None) -> Page:
-        """Where the run is stuck, and what shows it, see `tailback.explain`.
+        """The bottleneck of the run and its evidence, see `tailback.explain`.
 
         Args:
-            tries: Whether the run is simulated again with each thing doubled that may be the bottleneck;
-                None: if that takes seconds.
+            tries: True: simulate the run again with each possible bottleneck doubled; None: only if that
+                takes seconds.
 
         Raises:
-            ValueError: it is to be tried and cannot be.
+            ValueError: `tries` is true and the run cannot be simulated again.
         """
         from tailback.explain import page_of, trials
 
         return page_of(self, trials.answer(self, tries))
 
     def __repr__(self) -> str:
-        """In a line: what ran, for how long, and the first finding."""
+        """Name, seed and duration of the run, and its first finding, in one line."""
         from tailback.findings import findings
 
         first = findings(self)[0]

@@ -1,10 +1,10 @@
-"""The folder of a run: what is in it, writing it, and reading it back.
+"""The folder of a run: its files, writing and reading.
 
 `report.html` (opens offline), `summary.json`, `flows.parquet`, `series.parquet`, `entities.parquet`,
-`signals.parquet`, `counters.json` and `timing.json`, and what repeats the run: `scenario.yaml` (resolved) and
+`signals.parquet`, `counters.json` and `timing.json`. To repeat the run it also has `scenario.yaml` (resolved) and
 `plan.json`, with the files that the scenario names under `inputs`; or the files of another simulator, with
-its outputs. The same seed gives the same bytes in every file but `timing.json`, which alone holds wall-clock
-figures and the tool's version.
+its outputs. The same seed gives the same bytes in every file except `timing.json`, which holds wall-clock times
+and the version of Tailback.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from tailback.errors import InputError
 from tailback.files import Copied, inside, read_file
 from tailback.files.json import in_lines, read_json
-from tailback.files.out_folder import LAST, Occupied, OutFolder, claim, sync, write_file, write_parts
+from tailback.files.out_folder import SUMMARY_FILE, Occupied, OutFolder, claim, sync, write_file, write_parts
 from tailback.files.outputs import Outputs
 from tailback.files.parquet import parquet_groups, parquet_rows, read_parquet, write_parquet
 from tailback.limits import RESULT_BYTES, RESULT_FLOWS, RESULT_VALUES
@@ -32,13 +32,13 @@ from tailback.scenario.show import INPUTS
 from tailback.summary import summarise
 from tailback.version import __version__
 
-REPORT = "report.html"
-TRACE = "trace.json"
-"""The one file of a result that is made of the others, and may be made later."""
+REPORT_FILE = "report.html"
+TRACE_FILE = "trace.json"
+"""Made from the other files, on demand."""
 
-FILES = (
-    REPORT,
-    "summary.json",
+COMMON_FILES = (
+    REPORT_FILE,
+    SUMMARY_FILE,
     "flows.parquet",
     "series.parquet",
     "entities.parquet",
@@ -46,27 +46,27 @@ FILES = (
     "counters.json",
     "timing.json",
 )
-"""What every folder has, however the run was set up; of a run without a report all others."""
+"""Files of every run, however it was set up; the report may be missing."""
 
 
-HALF = "a result that was not written to its end"
-"""What is said of a folder without the file that is written last."""
+INCOMPLETE_RESULT = "a result that was not written to its end"
+"""How messages name a folder without summary.json, which is written last."""
 
 
-FEW_FLOWS = 1 << 20
-"""Rows of flows.parquet that are read at once."""
+MAX_FLOWS_IN_MEMORY = 1 << 20
+"""Tables of more flows stay in a file."""
 
 Run = TypeVar("Run", bound=Recorded)
 
 
 def write(result: Recorded, out_dir: str | Path | OutFolder, report: bool = True) -> Path:
-    """Write the folder of the run and give its path. The folder appears whole or not at all.
+    """Writes the folder of the run and returns its path. The folder appears complete or not at all.
 
     An older result in its place is replaced. Without `report` there is no report.html, see `write_report`.
 
     Raises:
-        FileExistsError: something else is there, or another run writes there.
-        OSError: it cannot be written; nothing of it is there, and an older result still is.
+        FileExistsError: the folder has other files, or another run writes there.
+        OSError: the folder cannot be written; an older result stays.
     """
     if isinstance(out_dir, OutFolder):
         out_dir.fill(lambda inside: _write_files(result, inside, report, out_dir.grown()))
@@ -82,26 +82,26 @@ def write(result: Recorded, out_dir: str | Path | OutFolder, report: bool = True
 
 
 def write_report(folder: Path) -> Path:
-    """Write the report of a run into its folder, in place of an older one, and give its path.
+    """Writes the report of a run into its folder, replaces an older one, and returns the path.
 
     Raises:
-        InputError: it is not the folder of a run, or its files cannot be read.
-        OSError: it cannot be written.
+        InputError: this is not the folder of a run, or its files cannot be read.
+        OSError: the report cannot be written.
     """
     from tailback.report import render  # templates take a while to load, and not every run has a report
 
     result = read_run(folder)
     with reading(folder):
         page = render(result).encode()
-    return _replaced(folder / REPORT, page)
+    return _replaced(folder / REPORT_FILE, page)
 
 
 def write_trace(folder: Path) -> Path:
-    """Write the trace of a run into its folder, in place of an older one, and give its path: see `trace`.
+    """Writes the trace of a run (see `trace`) into its folder, replaces an older one, and returns the path.
 
     Raises:
-        InputError: it is not the folder of a run with jobs, or its files cannot be read.
-        OSError: it cannot be written.
+        InputError: this is not the folder of a run with jobs, or its files cannot be read.
+        OSError: the trace cannot be written.
     """
     from tailback.trace import trace
 
@@ -111,7 +111,7 @@ def write_trace(folder: Path) -> Path:
         raise InputError.at(str(folder), f"found no job, expected {expected}")
     with reading(folder):
         events = trace(result).encode()
-    return _replaced(folder / TRACE, events)
+    return _replaced(folder / TRACE_FILE, events)
 
 
 def _replaced(path: Path, data: bytes) -> Path:
@@ -124,10 +124,10 @@ def _replaced(path: Path, data: bytes) -> Path:
 
 
 def _write_files(result: Recorded, folder: Path, report: bool, grown: Collection[str] = ()) -> None:
-    """All but what has grown during the run, and is put in place with them."""
+    """Writes all files except those in `grown`, which were written during the run."""
     long_files = result.setup.long_files
     for name in (*result.setup.files, *long_files, *result.outputs):
-        if not _is_own(name):
+        if not _is_extra_file(name):
             raise ValueError(f"{name!r} is no name for a file of a result")
         if name in grown:
             continue
@@ -149,7 +149,7 @@ def _write_files(result: Recorded, folder: Path, report: bool, grown: Collection
     if report:
         from tailback.report import render
 
-        write_file(folder / REPORT, render(result).encode())
+        write_file(folder / REPORT_FILE, render(result).encode())
     summary = {
         **summarise(result),
         "assumptions": result.assumptions,
@@ -157,16 +157,16 @@ def _write_files(result: Recorded, folder: Path, report: bool, grown: Collection
         "outputs": sorted(result.outputs),
         "meta": result.meta,
     }
-    write_file(folder / LAST, in_lines(summary).encode())
+    write_file(folder / SUMMARY_FILE, in_lines(summary).encode())
 
 
 def load(folder: str | Path, kind: type[Run]) -> Run:
-    """Reads the folder of a run, as a `kind` of result.
+    """Reads the folder of a run as a result of type `kind`.
 
     Raises:
-        FileNotFoundError: it names the file that is missing. A folder without summary.json, which is
-            written last, has no whole result.
-        ValueError: a file holds something else.
+        FileNotFoundError: a file is missing; the message names it. A folder without summary.json, which is
+            written last, is incomplete.
+        ValueError: a file has other contents than expected.
     """
     path = Path(folder)
     with inside(path):
@@ -174,16 +174,16 @@ def load(folder: str | Path, kind: type[Run]) -> Run:
 
 
 def _loaded(path: Path, kind: type[Run]) -> Run:
-    needed = [LAST, *(name for name in FILES if name not in (LAST, REPORT))]
+    needed = [SUMMARY_FILE, *(name for name in COMMON_FILES if name not in (SUMMARY_FILE, REPORT_FILE))]
     for name in needed:
         if not (path / name).is_file():
-            half = name == LAST and any((path / other).is_file() for other in FILES)
-            why = HALF if half else "not the folder of a run"
+            half = name == SUMMARY_FILE and any((path / other).is_file() for other in COMMON_FILES)
+            why = INCOMPLETE_RESULT if half else "not the folder of a run"
             raise FileNotFoundError(f"{path / name}: missing; {path} is {why}")
-    timing, summary = read_json(path / "timing.json"), read_json(path / LAST)
+    timing, summary = read_json(path / "timing.json"), read_json(path / SUMMARY_FILE)
     outputs = summary["outputs"]
-    if not all(isinstance(name, str) and _is_own(name) and "/" not in name for name in outputs):
-        raise ValueError(f"{LAST}: outputs has a name that is none of a file in the folder")
+    if not all(isinstance(name, str) and _is_extra_file(name) and "/" not in name for name in outputs):
+        raise ValueError(f"{SUMMARY_FILE}: outputs has a name that is none of a file in the folder")
     setup = _read_setup(path, summary)
     counters = read_json(path / "counters.json")
     return kind(
@@ -202,18 +202,15 @@ def _loaded(path: Path, kind: type[Run]) -> Run:
 
 
 def _read_setup(folder: Path, summary: Mapping[str, Any]) -> Setup:
-    """From the folder of a run, in whichever form it was set up.
+    """Reads the set-up of a run: a scenario, or the files of another simulator.
 
     Raises:
-        FileNotFoundError: names the file that is missing.
+        FileNotFoundError: a file is missing; the message names it.
     """
-    # Who writes a folder needs none of them, or one.
-    from tailback.astra.setup import FILES as ASTRA_FILES
-    from tailback.astra.setup import AstraSetup
-    from tailback.hpcc.setup import FILES as HPCC_FILES
-    from tailback.hpcc.setup import HpccSetup
-    from tailback.simai.setup import FILES as SIMAI_FILES
-    from tailback.simai.setup import SimaiSetup
+    # Writing a folder needs at most one of these.
+    from tailback.astra.setup import ASTRA_FILES, AstraSetup
+    from tailback.hpcc.setup import HPCC_FILES, HpccSetup
+    from tailback.simai.setup import SIMAI_FILES, SimaiSetup
 
     forms: list[tuple[tuple[str, ...], Callable[[Path, Mapping[str, Any]], Setup]]] = [
         (ASTRA_FILES, AstraSetup.read),
@@ -221,7 +218,7 @@ def _read_setup(folder: Path, summary: Mapping[str, Any]) -> Setup:
         (HPCC_FILES, HpccSetup.read),
         (("scenario.yaml", "plan.json"), ScenarioSetup.read),
     ]
-    # The first file of a form is the one that tells it.
+    # The first file of each list identifies the kind of set-up.
     needed, read = next((form for form in forms if (folder / form[0][0]).is_file()), forms[-1])
     for name in needed:
         if not (folder / name).is_file():
@@ -239,13 +236,13 @@ def _timing(result: Recorded) -> dict[str, Any]:
     }
 
 
-def _is_own(name: str) -> bool:
-    """Whether it is the name of a file of the folder or of its inputs, and none that every folder has."""
+def _is_extra_file(name: str) -> bool:
+    """True if `name` may be a file of the folder or of its inputs beside the common files."""
     first, *rest = name.split("/")
     return (
         (not rest or (first == INPUTS and len(rest) == 1))
         and not any(part in ("", ".", "..") or "\0" in part for part in (first, *rest))
-        and name not in (*FILES, INPUTS)
+        and name not in (*COMMON_FILES, INPUTS)
     )
 
 
@@ -253,28 +250,28 @@ def _read_parquet(path: Path) -> pa.Table:
     try:
         table = read_parquet(read_file(path, RESULT_BYTES), RESULT_VALUES, RESULT_VALUES, RESULT_BYTES)
         return _finite(table)
-    except (ValueError, OSError) as error:  # which do not say which file it is
+    except (ValueError, OSError) as error:  # its text does not name the file
         raise ValueError(f"{path.name}: {error}") from None
 
 
 def _finite(table: pa.Table) -> pa.Table:
-    """A table that has no infinite number and no NaN, which would go on into every sentence."""
+    """The table; raises ValueError if it has an infinite number or NaN, which every figure would inherit."""
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_floating(column.type):
             finite = pc.fill_null(pc.is_finite(column), True)
-            if pc.all(finite).as_py() is False:  # it is None of no row
+            if pc.all(finite).as_py() is False:  # None for an empty table
                 row = finite.to_pylist().index(False)
                 raise ValueError(f"row {row}, {name}: found {column[row]}, expected a finite number")
     return table
 
 
 def _read_flows(path: Path) -> pa.Table:
-    """As all tables; but one of very many flows stays in a file."""
+    """Reads flows as any table; a table of more than `MAX_FLOWS_IN_MEMORY` rows stays in the file."""
     try:
         file = Copied(path, RESULT_BYTES)
         with file.open() as held:
             rows = parquet_rows(held)
-        if rows <= FEW_FLOWS:
+        if rows <= MAX_FLOWS_IN_MEMORY:
             return _read_parquet(path)
         groups = parquet_groups(file.open, RESULT_FLOWS, RESULT_FLOWS * 64, RESULT_BYTES)
         return read_flows(path, map(_finite, groups))
@@ -299,8 +296,8 @@ def _flat(nodes: dict[str, dict[str, dict[str, int]]]) -> pa.Table:
     )
 
 
-_LONGEST_WHY = 300
-_UNREADABLE = (
+_MAX_REASON_CHARS = 300
+_READ_ERRORS = (
     ValueError,
     LookupError,
     TypeError,
@@ -311,43 +308,43 @@ _UNREADABLE = (
     RecursionError,
     MemoryError,
 )
-"""What files that are cut, or hold something else, give while they are read. Arrow's errors are among them: a
-function that is not implemented is one that does not take the type of a column.
+"""Errors that truncated or wrong files cause while they are read. NotImplementedError is Arrow's, for a function
+that does not take the type of a column.
 """
 
 
 def read_run(folder: Path) -> Recorded:
-    """The result in a folder, with all of its parts looked at: what is wrong does not wait until it is used.
+    """Reads the result in a folder and checks all of its parts at once.
 
     Raises:
-        InputError: it is not the folder of a run, or its files cannot be read.
+        InputError: this is not the folder of a run, or its files cannot be read.
     """
     part = "files"
     try:
         result = load(folder, Recorded)
         with np.errstate(invalid="raise"):  # a null in a column of numbers
-            for name, look in _PARTS.items():
+            for name, check in _CHECKS_BY_PART.items():
                 part = name
-                look(result)
+                check(result)
     except FileNotFoundError as error:
         path, _, why = str(error).partition(": missing; ")
         missing = path.rpartition("/")[2]
-        if HALF in why:
+        if INCOMPLETE_RESULT in why:
             raise InputError.at(
-                str(folder), f"found {HALF} (no {missing}), expected the folder of a run"
+                str(folder), f"found {INCOMPLETE_RESULT} (no {missing}), expected the folder of a run"
             ) from None
         inside = [*sorted(folder.glob("*/*/summary.json")), *sorted(folder.glob("*/summary.json"))]
         runs = [path.parent for path in inside if not path.parent.name.startswith(".")]
         other = f", perhaps {runs[0]}" if runs else ""
         raise InputError.at(str(folder), f"found no {missing}, expected the folder of a run{other}") from None
-    except _UNREADABLE as error:
+    except _READ_ERRORS as error:
         raise _cannot_be_read(folder, part, error) from None
     return result
 
 
 @contextmanager
 def reading(folder: Path | str) -> Iterator[None]:
-    """Around what makes something of a result that was read: what only that needs may still be damaged.
+    """Turns errors of damaged data into an InputError, around code that uses a result that was read.
 
     Raises:
         InputError: as `read_run`.
@@ -357,25 +354,25 @@ def reading(folder: Path | str) -> Iterator[None]:
             yield
     except InputError:
         raise
-    except _UNREADABLE as error:
+    except _READ_ERRORS as error:
         raise _cannot_be_read(folder, "a part", error) from None
 
 
-_PARTS: dict[str, Callable[[Recorded], object]] = {
+_CHECKS_BY_PART: dict[str, Callable[[Recorded], object]] = {
     "a network": lambda result: result.setup.network,
     "counters": lambda result: sorted(result.counter_names),
     "series": lambda result: result.bins,
-    "signals": lambda result: result.told,
+    "signals": lambda result: result.signal_log,
     "figures": lambda result: summarise(result),
 }
-"""What readers of a result make of it, in words; all figures together need every part of it."""
+"""Computations that read each part of a result, by the name of the part in messages."""
 
 
 def _cannot_be_read(folder: Path | str, part: str, error: BaseException) -> InputError:
-    # The text of a KeyError is the key alone.
+    # The text of a KeyError is only the key.
     other = f"no {error}; another version may have written it"
     why = other if type(error) is KeyError else " ".join(str(error).split()) or type(error).__name__
-    why = why if len(why) <= _LONGEST_WHY else f"{why[:_LONGEST_WHY]}..."
+    why = why if len(why) <= _MAX_REASON_CHARS else f"{why[:_MAX_REASON_CHARS]}..."
     return InputError.at(
         str(folder), f"found {part} that cannot be read ({why}), expected the folder of a run"
     )

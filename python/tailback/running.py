@@ -1,4 +1,4 @@
-"""Running a scenario: from its checked form through the engine to a `Result`."""
+"""Runs a checked scenario in the engine and makes its `Result`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
-from tailback import signals, start_up
-from tailback.capture import FILE, Capture
+from tailback import interrupts, start_up
+from tailback.capture_option import CAPTURE_FILE, Capture
 from tailback.controller import Checked, Factory, failure
 from tailback.errors import InputError
 from tailback.files.out_folder import Occupied, OutFolder, claim, replacing
@@ -25,32 +25,31 @@ if TYPE_CHECKING:
 Recorded = TypeVar("Recorded", covariant=True)
 
 EVENTS_PER_STEP = 200_000
-"""Events of a core between two looks at Ctrl-C and the progress bar: about 10 ms."""
+"""Events per core between two checks for Ctrl-C and updates of the progress bar: about 10 ms."""
 
 
-class Threads(NamedTuple):
+class Cores(NamedTuple):
     """Cores for one run."""
 
-    wanted: int | None = 1
-    """How many; none: as many as there are, where that is worth it."""
-    one: Callable[[str], None] | None = None
-    """Is told why the run stays on one core."""
+    number: int | None = 1
+    """None: all, where that makes the run faster."""
+    on_single_core: Callable[[str], None] | None = None
+    """Called with the reason why the run stays on one core."""
 
 
-ONE = Threads()
+ONE_CORE = Cores()
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run. `result` has the part that ran; it is not `complete`, and it is in `out`."""
+    """Ctrl-C during a run. `result` holds the simulated part; it is not `complete`, and is written to `out`."""
 
     def __init__(self, result: Result) -> None:
-        """With what there is."""
         super().__init__("the run was interrupted; `result` has what was simulated")
         self.result = result
 
 
 class RunFailed(RuntimeError):  # noqa: N818  it is what happened
-    """A run ended without a result; the text says which."""
+    """A run ended without a result; the text names the run."""
 
 
 def run(
@@ -65,30 +64,31 @@ def run(
     capture: Capture | None = None,
     threads: int | None = 1,
 ) -> Result:
-    """Runs a scenario and gives its result.
+    """Runs a scenario and returns its result.
 
     Args:
         scenario: A built-in name, a path, plain data, or a `Scenario`.
-        sets: `path=value` each, as after `--set`.
+        sets: Texts `path=value`, as after `--set`.
         seed: Replaces `run.seed`.
-        out: Folder to write the result to; new or empty.
-        progress: Called about a hundred times a second with `time_ps`, `packet_hops`, `events` and `done`.
-        controllers: Congestion controllers in Python, by the names that the scenario knows them by:
-            subclasses of `tailback.Controller`. One alone that nothing names is host.congestion.
-        report: Whether `out` gets a report.html.
-        capture: Links whose frames `out` gets as capture.pcapng.
-        threads: Cores that the run has; `None`: as many as there are, where that is worth it. Results are the
-            same. A run that cannot be cut in parts stays on one.
+        out: Folder for the result; new or empty.
+        progress: Called about a hundred times per second with `time_ps`, `packet_hops`, `events` and `done`.
+        controllers: Congestion controllers in Python, subclasses of `tailback.Controller`, by their names in
+            the scenario. A single one that the scenario does not name becomes host.congestion.
+        report: True: write report.html to `out`.
+        capture: Links whose frames are written to capture.pcapng in `out`.
+        threads: Cores for the run; `None`: all, where that makes the run faster. Results do not depend on it.
+            A run that cannot be partitioned stays on one core.
 
     Raises:
-        InputError: the scenario, or `out`, cannot be used, or a controller in Python failed; nothing was
+        InputError: the scenario or `out` cannot be used, or a controller in Python failed; nothing was
             written.
-        Interrupted: Ctrl-C, or a KeyboardInterrupt that `progress` raised, during the run. It is itself a
-            KeyboardInterrupt; its `result` has the part that ran, and is in `out`, too.
-        OSError: `out` could not be written, such as when the disk is full; nothing of the result is there.
+        Interrupted: Ctrl-C, or a KeyboardInterrupt that `progress` raised, during the run. It is a
+            KeyboardInterrupt; its `result` holds the simulated part, which is also written to `out`.
+        OSError: `out` could not be written, for example because the disk is full; no part of the result is
+            left.
     """
     checked = load(scenario, sets=sets, seed=seed, controllers=controllers)
-    return run_checked(checked, out, progress, report, capture, Threads(threads))
+    return run_checked(checked, out, progress, report, capture, Cores(threads))
 
 
 def run_checked(
@@ -97,32 +97,32 @@ def run_checked(
     progress: Callable[[Progress], None] | None = None,
     report: bool = True,
     capture: Capture | None = None,
-    threads: Threads = ONE,
+    cores: Cores = ONE_CORE,
 ) -> Result:
-    """As `run`, of a scenario as `load` gave it: it is not checked again. `out` may be claimed already.
+    """As `run`, for a scenario that `load` has checked. `out` may be claimed already.
 
     Raises:
         InputError, Interrupted, OSError: as `run`.
     """
-    # Arrow takes a while to load, and reading a scenario does not need it.
+    # Arrow takes a tenth of a second to load, and reading a scenario does not need it.
     from tailback.results import Result
 
     plan = make_plan(checked)
     with own_controllers(checked):
         return carry_out(
             begin(packed_plan(plan), list(checked.own_controllers.values())),
-            lambda recording, took: Result.from_recording(checked, plan, recording, *took),
+            lambda recording, usage: Result.from_recording(checked, plan, recording, *usage),
             out,
             progress,
             report,
             capture,
-            threads,
+            cores,
         )
 
 
 @contextmanager
 def own_controllers(scenario: Scenario) -> Iterator[None]:
-    """Where controllers in Python are called: one that fails is a InputError."""
+    """Turns an error of a controller in Python into an InputError, around code that runs the engine."""
     from tailback._engine import ControllerError
 
     try:
@@ -133,37 +133,37 @@ def own_controllers(scenario: Scenario) -> Iterator[None]:
 
 
 class Engine(Protocol[Recorded]):
-    """A run under way in the engine."""
+    """A run in the engine."""
 
     def advance(self, max_events: int) -> Progress:
         """Executes up to `max_events` events."""
 
     def keep_in(self, folder: str) -> None:
-        """What there is very much of goes to files in this folder."""
+        """Writes large tables to files in this folder during the run."""
 
     def finish(self) -> Recorded:
-        """Ends the run where it stands and hands over what was recorded."""
+        """Ends the run at its current time and returns the recording."""
 
 
 class Capturing(Protocol):
     """An engine that writes captures."""
 
     def capture(self, path: str, links: Sequence[str], start_ps: int, stop_ps: int, snap_bytes: int) -> None:
-        """Writes what links carry from now on."""
+        """Starts to write the frames of links to a file."""
 
     def end_capture(self) -> None:
-        """Ends that."""
+        """Closes the file."""
 
 
-class Cut(Protocol):
-    """An engine that may have several cores."""
+class MultiCore(Protocol):
+    """An engine that can use several cores."""
 
     def use_threads(self, wanted: int | None) -> tuple[int, str | None]:
-        """How many it takes, and why not more."""
+        """Returns the number of cores that it uses, and the reason why not more."""
 
 
-class Took(NamedTuple):
-    """What a run took, and whether it was cut short."""
+class RunUsage(NamedTuple):
+    """Time that a run took; `interrupted` is true if it did not reach its end."""
 
     wall_s: float
     cpu_s: float
@@ -172,24 +172,23 @@ class Took(NamedTuple):
 
 def carry_out(
     simulation: Engine[Recorded],
-    make: Callable[[Recorded, Took], Result],
+    make: Callable[[Recorded, RunUsage], Result],
     out: str | os.PathLike[str] | OutFolder | None,
     progress: Callable[[Progress], None] | None,
     report: bool = True,
     capture: Capture | None = None,
-    threads: Threads = ONE,
+    cores: Cores = ONE_CORE,
 ) -> Result:
-    """Drives a run to its end or to Ctrl-C, makes its result, and writes that to `out`, with or without
-    a report.
+    """Simulates until the end of the run or Ctrl-C, makes the result, and writes it to `out`.
 
     Raises:
-        Interrupted: Ctrl-C; it has the result of what ran.
-        InputError: `out` or `capture` cannot be used, or the run found what it cannot go on with; nothing
+        Interrupted: Ctrl-C; it holds the result of the simulated part.
+        InputError: `out` or `capture` cannot be used, or the engine refused an input during the run; nothing
             was written.
         OSError: the result could not be written.
     """
-    # All others than those who have interrupted the run already would lose it by a Ctrl-C after its end.
-    with nullcontext() if out is None else claimed(out) as folder, signals.noted() as seen:
+    # From here on a first Ctrl-C ends the simulation, not the process: its result is still written.
+    with nullcontext() if out is None else claimed(out) as folder, interrupts.noted() as seen:
         if folder is not None:
             from tailback._engine import remove_when_out_of_memory
 
@@ -198,16 +197,16 @@ def carry_out(
             remove_when_out_of_memory([str(path) for path in (held, *folder.made)])
         if capture is not None:
             _begin_capture(simulation, capture, folder)
-        cores = _use(simulation, threads)
+        core_count = _use_cores(simulation, cores)
         start_up.loading()
-        import tailback.results  # noqa: F401  # NumPy and Arrow load here, not in the time of the run
+        import tailback.results  # noqa: F401  # NumPy and Arrow load here, so that the run's time does not include it
 
         start_up.loaded()
-        # Other runs may have other threads of this process, where each has one.
-        cpu_time = time.thread_time if cores == 1 else time.process_time
+        # With one core, other threads of this process may carry out other runs.
+        cpu_time = time.thread_time if core_count == 1 else time.process_time
         wall, cpu, interrupted = time.perf_counter(), cpu_time(), False
         try:
-            while not (state := simulation.advance(cores * EVENTS_PER_STEP)).done and not seen:
+            while not (state := simulation.advance(core_count * EVENTS_PER_STEP)).done and not seen:
                 if progress is not None:
                     progress(state)
             if progress is not None:
@@ -216,13 +215,17 @@ def carry_out(
             interrupted = True
         except InputError:
             raise
-        except ValueError as error:  # what only a run can find, such as a job's message of too many packets
+        except (
+            ValueError
+        ) as error:  # such as a message of a job with too many packets, found only during the run
             raise InputError.at("", str(error)) from None
         interrupted = interrupted or (bool(seen) and not state.done)
         if capture is not None:
             _capturing(simulation).end_capture()
-        # What the result does not keep of the recording goes before it is written.
-        result = make(simulation.finish(), Took(time.perf_counter() - wall, cpu_time() - cpu, interrupted))
+        # Making the result frees the parts of the recording that it does not keep, before writing needs memory.
+        result = make(
+            simulation.finish(), RunUsage(time.perf_counter() - wall, cpu_time() - cpu, interrupted)
+        )
         if folder is not None:
             result.write(folder, report)
     if interrupted:
@@ -233,7 +236,7 @@ def carry_out(
 def _begin_capture(simulation: object, capture: Capture, folder: OutFolder | None) -> None:
     if folder is None:
         raise InputError.at("capture", "found no out, expected a folder that gets the file")
-    path = folder.held() / FILE
+    path = folder.held() / CAPTURE_FILE
     try:
         _capturing(simulation).capture(
             str(path), capture.links, capture.start_ps, capture.stop_ps, capture.snap_bytes
@@ -242,14 +245,14 @@ def _begin_capture(simulation: object, capture: Capture, folder: OutFolder | Non
         raise InputError.at("--capture", str(error)) from None
 
 
-def _use(simulation: object, threads: Threads) -> int:
-    """Gives a run its cores: how many it has."""
-    if threads.wanted == 1:
+def _use_cores(simulation: object, cores: Cores) -> int:
+    """Gives a run its cores, and returns their number."""
+    if cores.number == 1:
         return 1
-    cores, why = cast(Cut, simulation).use_threads(threads.wanted)
-    if why is not None and threads.one is not None:
-        threads.one(why)
-    return cores
+    count, why = cast(MultiCore, simulation).use_threads(cores.number)
+    if why is not None and cores.on_single_core is not None:
+        cores.on_single_core(why)
+    return count
 
 
 def _capturing(simulation: object) -> Capturing:
@@ -257,7 +260,7 @@ def _capturing(simulation: object) -> Capturing:
 
 
 def begin(packed: Packed, controllers: Sequence[Checked] = ()) -> Simulation:
-    """The engine with a plan, before its first event.
+    """Loads a plan into the engine, before the first event.
 
     Raises:
         InputError: the engine refuses the plan.
@@ -273,16 +276,16 @@ def begin(packed: Packed, controllers: Sequence[Checked] = ()) -> Simulation:
 def claimed(
     out: str | os.PathLike[str] | OutFolder, new: bool = False, resume: bool = False
 ) -> AbstractContextManager[OutFolder]:
-    """A folder for a result that is claimed already, or is claimed now, before a long run; with `resume`
-    one that may have anything in it.
+    """Claims a folder for a result before a long run, unless it is claimed already. With `resume` the folder
+    may have any files.
 
     Raises:
         InputError: it is not a folder, not empty, another run writes there, or it cannot be written.
-        Occupied: with `new`, it is there already.
+        Occupied: with `new`, the folder exists already.
     """
     if isinstance(out, OutFolder):
         return nullcontext(out)
-    if re.match(r"[a-z][a-z0-9+]+:/", os.fspath(out)):  # a path has one of two slashes
+    if re.match(r"[a-z][a-z0-9+]+:/", os.fspath(out)):  # in a path, the two slashes may have become one
         text = "found a URL, expected a folder; of a sweep, --store takes a URL"
         raise InputError.at(f"--out {os.fspath(out)}", text)
     path = Path(out)
@@ -291,25 +294,25 @@ def claimed(
     except (OSError, ValueError) as error:
         if new and isinstance(error, Occupied):
             raise
-        raise _not_to_be_had(path, error, "a new or empty folder that can be written") from None
+        raise _unusable_folder(path, error, "a new or empty folder that can be written") from None
 
 
 @contextmanager
 def replaced(out: Path) -> Iterator[None]:
-    """Around `claimed`: an older result in `out` is replaced by the new one.
+    """Around `claimed`: replaces an older result in `out` by the new one.
 
     Raises:
-        InputError: what is there is no result of a command, or cannot be moved.
+        InputError: `out` is not a result of this command, or cannot be moved.
     """
     with ExitStack() as aside:
         try:
             aside.enter_context(replacing(out))
         except (OSError, ValueError) as error:
-            raise _not_to_be_had(out, error, "a result of this command, or a new or empty folder") from None
+            raise _unusable_folder(out, error, "a result of this command, or a new or empty folder") from None
         yield
 
 
-def _not_to_be_had(path: Path, error: OSError | ValueError, expected: str) -> InputError:
+def _unusable_folder(path: Path, error: OSError | ValueError, expected: str) -> InputError:
     if isinstance(error, Occupied):
         found = str(error)
     elif isinstance(error, FileExistsError):

@@ -1,7 +1,7 @@
-"""One scenario with several seeds: a folder for each result, one table.
+"""Runs one scenario with several seeds: a folder for each result, and one table.
 
-Every run is what `tailback run --seed N` gives. An interrupt ends all runs and keeps the folders of those
-that were complete.
+Each run equals that of `tailback run --seed N`. An interrupt ends all runs and keeps the folders of complete
+runs.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tailback import signals, text
+from tailback import interrupts, text
 from tailback.errors import InputError
-from tailback.executors import Processes, WorkerLost, tell
+from tailback.executors import Processes, WorkerLost, report_progress
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
 from tailback.running import RunFailed, claimed, run_checked
@@ -28,17 +28,16 @@ from tailback.summary.figures import in_words, main_figures, value_at
 if TYPE_CHECKING:
     from rich.table import Table
 
-_REPORT_S = 0.1
-"""Time between two reports of a run's progress."""
+_PROGRESS_INTERVAL_S = 0.1
 
 
 Progress = Callable[[int, float], None]
-"""Told the seed of a run and the share of it that is done."""
+"""Called with the seed of a run and the completed share of it."""
 
 
 @dataclass
 class SeedRuns:
-    """What several seeds gave: the summary of each complete run by its seed."""
+    """The summary of each complete run by its seed."""
 
     folder: Path
     summaries: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -46,11 +45,11 @@ class SeedRuns:
 
     @property
     def faults(self) -> list[tuple[int, dict[str, Any]]]:
-        """Seed and fault of everything that must not happen and did."""
+        """All faults, each with its seed."""
         return [(seed, fault) for seed, one in sorted(self.summaries.items()) for fault in one["faults"]]
 
     def figures(self) -> list[dict[str, Any]]:
-        """Mean, least and most of the main figures over all seeds that have them."""
+        """Mean, minimum and maximum of each main figure over all seeds that have it."""
         rows = []
         for name, path, unit in main_figures(self.summaries.values()):
             values = {
@@ -72,7 +71,6 @@ class SeedRuns:
         return rows
 
     def table(self) -> Table:
-        """The figures for the terminal."""
         from rich.table import Table
 
         table = Table(box=None, padding=(0, 2, 0, 0))
@@ -85,10 +83,10 @@ class SeedRuns:
 
 
 def parse(given: str) -> list[int]:
-    """The seeds of `1..4` (or `1-4`) or `1,5,9`, or of both together.
+    """Parses seeds: `1..4` (or `1-4`), `1,5,9`, or a mixture.
 
     Raises:
-        InputError: not seeds, one twice, or too many.
+        InputError: these are no seeds, one stands twice, or there are too many.
     """
     seeds: list[int] = []
     for part in given.split(","):
@@ -121,17 +119,17 @@ def run_seeds(
 ) -> SeedRuns:
     """Runs a scenario with each seed, `jobs` at a time, into `out/seed-N`; `out/seeds.json` has the figures.
 
-    An interrupt keeps the runs that are complete. seeds.json is written last: a folder without it was not
-    done to its end. `controllers` are congestion controllers in Python: `FILE.py:CLASS` by name. Without
-    `report` the runs have no report.html.
+    An interrupt keeps complete runs. seeds.json is written last: a folder without it is incomplete.
+    `controllers` are congestion controllers in Python: `FILE.py:CLASS` by name. Without `report` the runs have
+    no report.html.
 
     Raises:
         InputError: the scenario, or `out`, cannot be used; nothing was run and nothing written.
-        OSError: `out` could not be written; runs that are complete are there, and seeds.json is not.
-        MemoryError: a run had not enough of it; as OSError.
-        RunFailed: a run ended without a result; as OSError.
+        OSError: `out` could not be written. Complete runs stay; seeds.json is not written. The same holds for:
+        MemoryError: a run had too little memory.
+        RunFailed: a run ended without a result.
     """
-    # What can be wrong depends on no seed; the runs load it again in their own processes.
+    # Errors of input do not depend on the seed; the runs load the scenario again in their own processes.
     load(scenario, sets=sets, seed=seeds[0], controllers=controllers)
     source = _Source(scenario, tuple(sets), dict(controllers or {}), report)
     with claimed(out) as folder:
@@ -139,7 +137,7 @@ def run_seeds(
 
 
 class _Source(NamedTuple):
-    """What each process loads."""
+    """The scenario that each process loads."""
 
     scenario: str
     sets: tuple[str, ...]
@@ -151,22 +149,22 @@ def _run_all(
     source: _Source, seeds: Sequence[int], out: Path, jobs: int, progress: Progress | None
 ) -> SeedRuns:
     done = SeedRuns(out)
-    runs = Processes(jobs, lambda said: progress(*said) if progress is not None else None)
+    runs = Processes(jobs, lambda one: progress(*one) if progress is not None else None)
     try:
-        futures = {runs.submit(_one, source, seed, _folder(out, seed)): seed for seed in seeds}
+        futures = {runs.submit(_run_one, source, seed, _folder(out, seed)): seed for seed in seeds}
         for future in as_completed(futures):
             seed = futures[future]
             try:
-                # First of all, so that an interrupt cannot leave a folder that nobody knows of.
+                # This comes first, so that an interrupt does not remove the folder of a complete run.
                 done.summaries[seed] = future.result()
             except Exception as error:
-                raise _told(seed, error) from None
+                raise _error_of_seed(seed, error) from None
             if progress is not None:
                 progress(seed, 1.0)
     except KeyboardInterrupt:
         done.interrupted = True
     finally:
-        with signals.noted():
+        with interrupts.noted():
             runs.kill()
             for seed in set(seeds) - set(done.summaries):
                 for rest in (*out.glob(f".seed-{seed}.*"), _folder(out, seed)):
@@ -182,15 +180,15 @@ def _folder(out: Path, seed: int) -> Path:
     return out / f"seed-{seed}"
 
 
-def _one(source: _Source, seed: int, out: Path) -> dict[str, Any]:
-    """A task: a run, its folder written, and its figures."""
+def _run_one(source: _Source, seed: int, out: Path) -> dict[str, Any]:
+    """The task of a process: runs one seed, writes the folder, and returns the figures."""
     last = 0.0
 
     def step(state: Any) -> None:
         nonlocal last
-        if time.monotonic() - last > _REPORT_S:
+        if time.monotonic() - last > _PROGRESS_INTERVAL_S:
             last = time.monotonic()
-            tell((seed, state.time_ps / duration))
+            report_progress((seed, state.time_ps / duration))
 
     checked = load(source.scenario, sets=source.sets, seed=seed, controllers=source.controllers)
     duration = checked.run.duration
@@ -199,8 +197,7 @@ def _one(source: _Source, seed: int, out: Path) -> dict[str, Any]:
     return result.summary
 
 
-def _told(seed: int, error: Exception) -> Exception:
-    """What is raised of what a run has raised."""
+def _error_of_seed(seed: int, error: Exception) -> Exception:
     if isinstance(error, OSError):
         return error
     if isinstance(error, MemoryError):

@@ -1,4 +1,4 @@
-"""Numbers as a person reads them: SI units, three significant digits, never a bare float.
+"""Formats numbers for people: SI units, three significant digits.
 
 Bytes are decimal (1 KB = 10^3 B), rates are bit/s, as switches and NICs print them.
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 import re
 
-_SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_SI_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 MISSING = "n/a"
 
 
 def significant(value: float, digits: int = 3) -> str:
     """`value` with `digits` significant digits: 0.00213 -> '0.00213', 91.27 -> '91.3', 90.98 -> '91.0'.
 
-    A value that its digits give exactly has no zeros at the end: 2.0 -> '2', 1.5 -> '1.5'. Measured values
-    hardly ever are, settings nearly always.
+    A value that these digits give exactly loses its zeros at the end: 2.0 -> '2', 1.5 -> '1.5'. Settings
+    usually do, measured values hardly ever.
     """
     if not math.isfinite(value):
         return MISSING
@@ -33,7 +33,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def _scaled(value: float, unit: str, kilo: str = "k") -> str:
-    for factor, prefix in _SI:
+    for factor, prefix in _SI_PREFIXES:
         if abs(value) >= factor * 0.9995:
             return f"{significant(value / factor)} {kilo if prefix == 'k' else prefix}{unit}"
     return f"{significant(value)} {unit}"
@@ -84,7 +84,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key that puts h2 before h10."""
+    """Sort key: h2 comes before h10."""
     return tuple(
         (0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part
     )

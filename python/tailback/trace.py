@@ -1,7 +1,7 @@
 """A run as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-The format is the Trace Event Format's JSON: times in us, a process for each job with a thread for each rank,
-and one for queues with a counter for each.
+The format is the JSON of the Trace Event Format, with times in us. Each job is a process with a thread for each
+rank; queues are a process with a counter for each.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from tailback.measures.timeline import LANES, spans
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 
-MOST_QUEUES = 16
-"""Counters: the queues that were fullest."""
+MAX_QUEUES = 16
+"""The fullest queues are drawn."""
 Event = dict[str, Any]
 
 
 def trace(result: Recorded) -> str:
-    """The trace of a run with jobs."""
     jobs = result.meta["jobs"]
     number_of = {job["name"]: number for number, job in enumerate(jobs, 1)}
     events: list[Event] = []
@@ -39,14 +38,14 @@ def trace(result: Recorded) -> str:
         args = {"repetition": span.iteration, "step": span.step, "host": span.host}
         events.append(_slice(span.name, pid, tid, span.begin_s, span.end_s, args))
     for job in jobs:
-        events += _held_up(job, number_of[job["name"]])
+        events += _delayed_messages(job, number_of[job["name"]])
         events += _chain(job, number_of[job["name"]])
     events += _queues(result, len(jobs) + 1)
     return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}, allow_nan=False) + "\n"
 
 
-def _held_up(job: dict[str, Any], pid: int) -> list[Event]:
-    """The messages that the last ranks waited for and congestion held up, on a thread of their own."""
+def _delayed_messages(job: dict[str, Any], pid: int) -> list[Event]:
+    """Messages that the last ranks waited for and that congestion delayed, on their own thread."""
     tid = LANES * len(job["hosts"])
     found = []
     for part in job["parts"]:
@@ -66,7 +65,7 @@ def _held_up(job: dict[str, Any], pid: int) -> list[Event]:
 
 
 def _chain(job: dict[str, Any], pid: int) -> list[Event]:
-    """What the rank waited for that finished last, one behind the other, on a thread of its own."""
+    """The critical path of the rank that finished last, on its own thread."""
     chain = job["inputs"]["chain"] if "inputs" in job else None
     if chain is None:
         return []
@@ -82,7 +81,7 @@ def _queues(result: Recorded, pid: int) -> list[Event]:
     bins = result.bins
     names = [queue["queue"] for queue in result.meta["queues"] if queue["kind"] == "egress"]
     rows = {name: bins.values(name, "queue_mean_bytes") for name in names}
-    fullest = sorted(rows, key=lambda name: (-float(rows[name].max(initial=0)), name))[:MOST_QUEUES]
+    fullest = sorted(rows, key=lambda name: (-float(rows[name].max(initial=0)), name))[:MAX_QUEUES]
     events = [_named("process_name", pid, 0, "queues")]
     for name in fullest:
         row = rows[name]

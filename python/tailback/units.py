@@ -2,9 +2,9 @@
 exact integers.
 
 `2s`, `67.108864ms`, `150KB`, `4MiB`, `100Gbps`, `2.4GHz`. The prefixes are those of the SI and of IEC
-80000-13: KB is 10^3 B and KiB is 2^10 B; rates and frequencies know only powers of ten. No floating point is
-involved: what is not a whole number of the base unit is refused, and so is what does not fit the engine's
-64-bit integers.
+80000-13: KB is 10^3 B and KiB is 2^10 B; rates and frequencies have only powers of ten. There is no floating
+point: a value that is not a whole number of the base unit, or does not fit the engine's 64-bit integers, is
+refused.
 
 `Duration`, `DataSize`, `DataRate` and `Frequency` are the types of model fields; `duration`, `size`, `rate`
 and `frequency` turn text into integers and `format_duration`, `format_size` and `format_rate` turn them back.
@@ -22,29 +22,28 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
 I64_MAX = 2**63 - 1
-"""The largest value of any quantity: the engine's integers have 64 bits with a sign."""
+"""Largest value of a quantity: the engine has signed 64-bit integers."""
 
 _NUMBER_AND_UNIT = re.compile(r"([0-9]+)(?:\.([0-9]+))?[ ]?([A-Za-z\u00b5\u03bc]+(?:/s)?)")
-_LONGEST_TEXT = 64
-_LARGEST_SHOWN = 10**30
+_MAX_TEXT_CHARS = 64
+_MAX_SHOWN_INTEGER = 10**30
 
 
-def _cut(value: object) -> str:
-    """A value as a message has it: a column of a file may have any, and of any length."""
-    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
-        return repr(f"{value[: _LONGEST_TEXT - 3]}...")
-    if isinstance(value, int) and abs(value) > _LARGEST_SHOWN:
+def _shortened(value: object) -> str:
+    """A value for a message: a column of a file may have values of any kind and length."""
+    if isinstance(value, str) and len(value) > _MAX_TEXT_CHARS:
+        return repr(f"{value[: _MAX_TEXT_CHARS - 3]}...")
+    if isinstance(value, int) and abs(value) > _MAX_SHOWN_INTEGER:
         return "a number of more than 30 digits"
     words = repr(value)
-    return words if len(words) <= 2 * _LONGEST_TEXT else f"{words[:_LONGEST_TEXT]}..."
+    return words if len(words) <= 2 * _MAX_TEXT_CHARS else f"{words[:_MAX_TEXT_CHARS]}..."
 
 
 class UnitError(ValueError):
-    """A text that is not the quantity that it should be. `expected` says what would have been right."""
+    """A text is not the quantity that was expected; `expected` describes that."""
 
     def __init__(self, text: object, expected: str) -> None:
-        """`expected` follows "expected" in a sentence."""
-        super().__init__(f"found {_cut(text)}, expected {expected}")
+        super().__init__(f"found {_shortened(text)}, expected {expected}")
         self.expected = expected
 
 
@@ -52,9 +51,9 @@ class UnitError(ValueError):
 class Quantity:
     """A kind of quantity: its units by name, in multiples of the base unit, smallest first.
 
-    It is also what pydantic asks for the rules of a field (`Annotated[int, QUANTITY]`). `minimum` and
-    `maximum` are in the base unit and included; where there are `choices`, it is one of these; `words` are
-    accepted in place of a quantity and kept as they are.
+    pydantic also uses it to validate a field (`Annotated[int, QUANTITY]`). `minimum` and `maximum` are in the base
+    unit, inclusive. With `choices`, only these values are accepted; `words` are accepted in place of a quantity
+    and kept as they are.
     """
 
     noun: str
@@ -67,8 +66,8 @@ class Quantity:
     words: tuple[str, ...] = ()
     choices: tuple[int, ...] = ()
 
-    # The same few ranges are asked for again and again, and pydantic's types of them are made once, too.
-    @cache  # noqa: B019  they last as long as the process
+    # Cached, so that pydantic makes one type for each range.
+    @cache  # noqa: B019  quantities last as long as the process
     def between(self, minimum: str | None = None, maximum: str | None = None) -> Quantity:
         """The same quantity in a narrower range."""
         return replace(
@@ -78,11 +77,11 @@ class Quantity:
         )
 
     def one_of(self, *choices: str) -> Quantity:
-        """The same quantity, one of these."""
+        """The same quantity, limited to these values."""
         return replace(self, choices=tuple(map(self.parse, choices)))
 
     def choices_in_words(self) -> list[str]:
-        """The choices in the base unit, as documents have them: 1024B."""
+        """The choices in the base unit, such as 1024B."""
         return [f"{choice}{next(iter(self.units))}" for choice in self.choices]
 
     def or_word(self, *words: str) -> Quantity:
@@ -90,10 +89,10 @@ class Quantity:
         return replace(self, words=words)
 
     def parse(self, text: object) -> int:
-        """The integer in the base unit. Only 0 may come without a unit.
+        """Parses text to an integer in the base unit. Only 0 may come without a unit.
 
         Raises:
-            UnitError: not this quantity, a fraction of the base unit, or out of range.
+            UnitError: the text is not this quantity, a fraction of the base unit, or out of range.
         """
         value = self._exact(text)
         if not self.minimum <= value <= self.maximum:
@@ -106,7 +105,7 @@ class Quantity:
         if type(text) is int and text == 0:
             return 0
         wanted = self._in_words()
-        if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
+        if not isinstance(text, str) or len(text) > _MAX_TEXT_CHARS:
             raise UnitError(text, wanted)
         if text == "0":
             return 0
@@ -128,9 +127,8 @@ class Quantity:
         return value
 
     def format(self, value: int) -> str:
-        """The text with the fewest digits that `parse` turns into exactly `value`, in the largest such unit.
-
-        Never a fraction below 1 of a unit: 67.108864ms, 1.5MB, 100ms.
+        """The text with the fewest digits that `parse` turns into exactly `value`, in the largest such unit of
+        which it is at least 1: 67.108864ms, 1.5MB, 100ms.
         """
         candidates = [
             (sum(map(str.isdigit, text)), -factor if value else len(text), text)
@@ -149,8 +147,6 @@ class Quantity:
             return "more than 0" if self.minimum == 1 else f"at least {low}"
         return f"more than 0 and at most {high}" if self.minimum <= 1 else f"{low} to {high}"
 
-    # What follows is for pydantic.
-
     def _validate(self, value: Any) -> int | str:
         if isinstance(value, str) and value in self.words:
             return value
@@ -165,7 +161,6 @@ class Quantity:
     def __get_pydantic_core_schema__(
         self, _source: Any, _handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """A string on the outside, an integer on the inside."""
         return core_schema.no_info_plain_validator_function(
             self._validate, serialization=core_schema.plain_serializer_function_ser_schema(self._serialize)
         )
@@ -173,20 +168,19 @@ class Quantity:
     def __get_pydantic_json_schema__(
         self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """A string with a pattern; 0 where it is in range."""
         names = "|".join([*reversed(self.units), *self.aliases])
         number = rf"[0-9]+(\.[0-9]+)? ?({names})|0"
         return {
             "type": "string" if self.minimum > 0 else ["string", "integer"],
             "pattern": "^(" + "|".join([number, *self.words]) + ")$",
-            # Of numbers without a unit only 0 has a meaning. These two do not apply to strings.
+            # Numbers without a unit: only 0. Both keywords do not apply to strings.
             **({} if self.minimum > 0 else {"minimum": 0, "maximum": 0}),
             "examples": [*self.examples, *self.words],
         }
 
 
 def _decimal(value: int, factor: int, unit: str) -> str | None:
-    """`value` / `factor` as an exact decimal number with the unit; none if it is a fraction below 1."""
+    """`value` / `factor` as an exact decimal number with the unit; None below 1."""
     whole, rest = divmod(value, factor)
     if whole == 0 and rest:
         return None
@@ -226,7 +220,7 @@ RATE = Quantity(
     noun="rate",
     base="bit/s",
     units={"bps": 1, "Kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9, "Tbps": 10**12},
-    # As ethtool, switches and papers write it: 400G, 400gbps, 400 Gbit/s, 400Gbit (tc), 400Gb/s.
+    # Spellings of ethtool, switches and papers: 400G, 400gbps, 400 Gbit/s, 400Gbit (tc), 400Gb/s.
     aliases={
         f"{written}{ending}": f"{prefix}bps"
         for prefix in "KMGT"

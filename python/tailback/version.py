@@ -1,4 +1,4 @@
-"""The version of the package, which is that of its engine, and which build of it."""
+"""Version (that of the engine) and build of the package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["__version__", "build"]
 
 @cache
 def build() -> str:
-    """What runs here: a hash of all files of the installed package, engine and measures among them."""
+    """A hash of all files of the installed package, engine included."""
     digest = hashlib.sha256()
     package = Path(__file__).parent
     for file in sorted(package.rglob("*")):

@@ -13,11 +13,11 @@ from tailback._engine import (
 )
 
 ETHERNET_OVERHEAD_BYTES = ETHERNET_HEADER_BYTES + FCS_BYTES + PREAMBLE_AND_GAP_BYTES
-"""What a link carries besides an IP packet."""
+"""Overhead of a link per IP packet."""
 ROCE_OVERHEAD_BYTES = ETHERNET_OVERHEAD_BYTES + ROCE_HEADER_BYTES
-"""What a link carries besides the payload of a RoCEv2 packet without RETH (IPv4, UDP, BTH, ICRC)."""
+"""Overhead of a link per RoCEv2 packet without RETH: Ethernet, IPv4, UDP, BTH, ICRC."""
 ACK_WIRE_BYTES = ACK_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES
-"""What a link carries for an ACK."""
+"""Bytes of an ACK on a link."""
 
 __all__ = [
     "ACK_WIRE_BYTES",

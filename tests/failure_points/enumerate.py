@@ -79,16 +79,16 @@ def cases(inputs: Path) -> list[Case]:
         shutil.copytree(older, out)
 
     def write_again(out: Path) -> int:
-        from tailback import run, signals, start_up
+        from tailback import interrupts, run, start_up
 
-        with signals.interrupting():
+        with interrupts.interrupting():
             try:
                 run(str(tiny)).write(out)
             except OSError as error:
                 print(f"{SAID}{error.filename}: {error.strerror or error}", file=sys.stderr)
                 return 3
             except KeyboardInterrupt:
-                return signals.status()
+                return interrupts.status()
         return 0 if start_up else 1
 
     return [

@@ -16,7 +16,7 @@ from tailback.files.out_folder import OutFolder
 from tailback.files.outputs import Outputs
 from tailback.hpcc.work import Recorded, WorkRun
 from tailback.plan import plan_json
-from tailback.running import Took, carry_out
+from tailback.running import RunUsage, carry_out
 
 if TYPE_CHECKING:
     from tailback._engine import HpccSimulation, Progress, Simulation
@@ -62,7 +62,7 @@ def run_astra(
         paths = [str(trace.path) for trace in inputs.traces]
         return engine.with_work(plan_json(setup.plan), Work.astra(json.dumps(inputs.plan()), paths))
 
-    def result(recorded: Recorded, took: Took) -> Result:
+    def result(recorded: Recorded, usage: RunUsage) -> Result:
         from tailback.results import Result
 
         lines = (
@@ -70,7 +70,7 @@ def run_astra(
             for rank, cycles, computed in recorded.finished
         )
         outputs = {CYCLES: "".join(lines).encode(), **recorded.outputs}
-        made = Result.of(setup, recorded.recording, *took, outputs=Outputs(outputs))
+        made = Result.of(setup, recorded.recording, *usage, outputs=Outputs(outputs))
         _check_routes(inputs, made)
         return made
 

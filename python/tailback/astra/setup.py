@@ -20,7 +20,7 @@ from tailback.wire import RETH_BYTES, ROCE_OVERHEAD_BYTES
 
 WORK_PRIORITY = 3
 """What that backend sends messages in."""
-FILES = (SETTINGS, CONFIG, "topology.txt", SYSTEM, LOGICAL)
+ASTRA_FILES = (SETTINGS, CONFIG, "topology.txt", SYSTEM, LOGICAL)
 
 
 @dataclass(frozen=True)

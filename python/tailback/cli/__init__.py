@@ -19,9 +19,9 @@ from typer.main import get_command
 
 from tailback.cli.status import BAD_INPUT, DONE, NOT_WRITTEN, silence_stdout
 from tailback.cli.terminal import echo
-from tailback.signals import interrupting
-from tailback.signals import status as of_signal
-from tailback.start_up import FAILED, OUT_OF_MEMORY, loaded, out_of_memory
+from tailback.interrupts import interrupting
+from tailback.interrupts import status as of_signal
+from tailback.start_up import FAILED_STATUS, OUT_OF_MEMORY_STATUS, loaded, out_of_memory
 
 COMMANDS = {
     "run": "Run a scenario and write its result: report, tables, counters.",
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if out_of_memory(error):
             words = " ".join(str(error).split())
             echo(f"tailback: out of memory{': ' if words else ''}{words}", err=True)
-            return OUT_OF_MEMORY
+            return OUT_OF_MEMORY_STATUS
         if isinstance(error, OSError):  # such as a disk that is full
             where = f"{error.filename}: " if error.filename else ""
             echo(f"tailback: {where}{error.strerror or error}", err=True)
@@ -132,5 +132,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         if isinstance(error, RunFailed):
             echo(f"tailback: {error}", err=True)
-            return FAILED
+            return FAILED_STATUS
         raise

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from tailback import signals
+from tailback import interrupts
 from tailback.cli import complete
 from tailback.cli.status import BAD_INPUT, silence_stdout
 from tailback.cli.terminal import console, echo, in_json
-from tailback.controller import FORM, split
+from tailback.controller import CLASS_IN_FILE_FORM, split
 from tailback.errors import InputError
-from tailback.files.out_folder import LAST, Occupied, OutFolder
+from tailback.files.out_folder import SUMMARY_FILE, Occupied, OutFolder
 from tailback.running import claimed, replaced
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ Controllers = Annotated[
     list[str] | None,
     typer.Option(
         "--controller",
-        metavar=FORM,
+        metavar=CLASS_IN_FILE_FORM,
         help="A congestion controller in Python. The scenario refers to it by the name of the class; if it "
         "never does, all hosts run it. Repeatable.",
     ),
@@ -109,7 +109,7 @@ def by_class(texts: Sequence[str] | None) -> dict[str, str]:
 def interrupted(what: str) -> NoReturn:
     """Ends the command at an interrupt before there is a result; `what` has been written."""
     echo(f"tailback: interrupted before there was a result; {what}", err=True)
-    raise typer.Exit(signals.status()) from None
+    raise typer.Exit(interrupts.status()) from None
 
 
 @contextmanager
@@ -123,9 +123,13 @@ def result_folder(out: Path | None, name: str, force: bool = False) -> Iterator[
         try:
             yield folder
         except KeyboardInterrupt:
-            if (folder.given / LAST).is_file():
+            if (folder.given / SUMMARY_FILE).is_file():
                 interrupted(f"the result is in {folder.given}")
-            runs = [file.parent for file in folder.given.rglob(LAST) if not file.parent.name.startswith(".")]
+            runs = [
+                file.parent
+                for file in folder.given.rglob(SUMMARY_FILE)
+                if not file.parent.name.startswith(".")
+            ]
             places = ", ".join(sorted({str(run.parent) for run in runs}))
             interrupted(f"runs that are complete are in {places}" if places else "nothing was written")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tailback import signals
+from tailback import interrupts
 from tailback.cli import complete
 from tailback.cli.command import command_app
 from tailback.cli.common import (
@@ -137,7 +137,7 @@ def _going_on(folder: Path) -> Iterator[None]:
         yield
     except FitInterrupted:
         echo(f"tailback: interrupted; tailback fit --resume {folder} goes on", err=True)
-        raise typer.Exit(signals.status()) from None
+        raise typer.Exit(interrupts.status()) from None
 
 
 def _by_path(option: str, given: list[str], expected: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tailback import signals
+from tailback import interrupts
 from tailback.cli.common import say, say_json
 from tailback.cli.status import DONE, FAULT
 from tailback.cli.terminal import echo
@@ -32,8 +32,8 @@ def conclude(result: Result, folder: Path, quiet: bool, as_json: bool = False) -
     interrupted = not result.complete and all(fault["kind"] != "deadlock" for fault in result.faults)
     if as_json:
         say_json({"folder": str(folder), **result.summary})
-        return signals.status() if interrupted else FAULT if result.faults else DONE
+        return interrupts.status() if interrupted else FAULT if result.faults else DONE
     report = folder / "report.html"
     where = str(folder) if quiet else f"\n{report if report.is_file() else folder}"
     say([] if quiet else [result.closing_table()], where)
-    return signals.status() if interrupted else FAULT if result.faults else DONE
+    return interrupts.status() if interrupted else FAULT if result.faults else DONE

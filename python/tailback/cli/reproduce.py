@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailback import signals
+from tailback import interrupts
 from tailback.cli.command import command_app
 from tailback.cli.common import AsJson, Force, Jobs, On, Out, bad_input, cores, result_folder, say, say_json
 from tailback.cli.progress import of_all, progress_bar
@@ -62,4 +62,4 @@ def reproduce(
     else:
         where = str(folder.given) if quiet else f"\n{folder.given / 'reproduce.html'}"
         say([] if quiet else done.tables(), where)
-    raise typer.Exit(signals.status() if done.interrupted else done.exit_status)
+    raise typer.Exit(interrupts.status() if done.interrupted else done.exit_status)

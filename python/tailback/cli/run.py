@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from tailback import signals, text
-from tailback.capture import FILE, Capture
+from tailback import interrupts, text
+from tailback.capture_option import CAPTURE_FILE, Capture
 from tailback.cli import complete
 from tailback.cli.command import command_app
 from tailback.cli.common import (
@@ -34,7 +34,7 @@ from tailback.cli.progress import of_runs, of_time, progress_bar
 from tailback.cli.status import DONE, FAULT, TIME_LIMIT
 from tailback.cli.terminal import echo
 from tailback.errors import InputError
-from tailback.running import Threads, run_checked
+from tailback.running import Cores, run_checked
 from tailback.scenario import Scenario, load
 from tailback.scenario.warnings import warnings
 from tailback.units import UnitError, duration
@@ -134,7 +134,7 @@ def run(
         cores = _threads(threads)
         scenario = load(name, sets=sets or (), seed=seed, controllers=own)
         _warn(scenario, quiet)
-        if captured is not None and (most := captured.most_bytes(scenario)) > LARGE_CAPTURE_BYTES:
+        if captured is not None and (most := captured.max_bytes(scenario)) > LARGE_CAPTURE_BYTES:
             expected = f"up to {text.size(most)} of frames"
             echo(f"warning: --capture: {expected}; --capture-time and --capture-bytes make it less", err=True)
         with result_folder(out, scenario.name, force) as folder, progress_bar(quiet) as bar:
@@ -144,8 +144,8 @@ def run(
                 lambda: run_checked(scenario, folder, steps, not no_report, captured, cores)
             )
     if captured and not quiet:
-        written = (folder.given / FILE).stat().st_size
-        echo(f"{FILE}: {text.size(written)}", err=True)
+        written = (folder.given / CAPTURE_FILE).stat().st_size
+        echo(f"{CAPTURE_FILE}: {text.size(written)}", err=True)
     status = conclude(result, folder.given, quiet, as_json)
     if limit is not None and limit.reached:
         echo(
@@ -189,14 +189,14 @@ def _warn(scenario: Scenario, quiet: bool) -> None:
         echo(f"warning: {warning}", err=True)
 
 
-def _threads(text: str) -> Threads:
+def _threads(text: str) -> Cores:
     """Reads the value of --threads."""
     if text != "auto" and not (text.isdecimal() and 1 <= int(text) <= MOST_THREADS):
         raise InputError.at(
             "--threads", f"found {text!r}, expected auto or a number from 1 to {MOST_THREADS}"
         )
     wanted = None if text == "auto" else int(text)
-    return Threads(wanted, lambda why: echo(f"The run stays on one core: {why}.", err=True))
+    return Cores(wanted, lambda why: echo(f"The run stays on one core: {why}.", err=True))
 
 
 def _run_seeds(
@@ -245,4 +245,4 @@ def _run_seeds(
         first = folder.given / f"seed-{min(done.summaries)}"
         where = str(folder.given) if quiet else f"\n{first / 'report.html' if report else first} and others"
         say([] if quiet else [done.table()], where)
-    raise typer.Exit(signals.status() if done.interrupted else FAULT if done.faults else DONE)
+    raise typer.Exit(interrupts.status() if done.interrupted else FAULT if done.faults else DONE)

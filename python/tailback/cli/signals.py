@@ -34,7 +34,7 @@ def signals(
     queue and pair of nodes, the most frequent first. signals.parquet has their times.
     """
     with bad_input(), reading(folder):
-        rows = read_run(folder).told.summed()
+        rows = read_run(folder).signal_log.summed()
     echo(json.dumps(rows, indent=2) if as_json else _words(rows))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tailback import signals
+from tailback import interrupts
 from tailback.cli.command import command_app
 from tailback.cli.common import Force, Jobs, On, Out, Quiet, Sets, bad_input, result_folder, say
 from tailback.cli.growing import growing
@@ -187,7 +187,7 @@ def _conclude(result: SweepResult, folder: Path, quiet: bool) -> int:
     parts: list[RenderableType] = [] if quiet else [result.table(), "", *_lines(result)]
     say(parts, str(folder) if quiet else f"\n{folder / PAGE}")
     if result.interrupted:
-        return signals.status()
+        return interrupts.status()
     return FAULT if result.failed or result.faulty else DONE
 
 

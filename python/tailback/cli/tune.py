@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from tailback import signals
+from tailback import interrupts
 from tailback.cli.command import command_app
 from tailback.cli.common import AsJson, Force, Jobs, On, Out, Quiet, bad_input, result_folder, say, say_json
 from tailback.cli.growing import SaysDamage
@@ -93,7 +93,7 @@ def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> i
             lines += [Text(""), *(Text(line) for line in result.best.set_lines)]
         say(lines, str(folder) if quiet else f"\n{folder / PAGE}")
     if result.interrupted:
-        return signals.status()
+        return interrupts.status()
     return DONE if result.best is not None else FAULT
 
 

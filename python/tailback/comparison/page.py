@@ -112,7 +112,7 @@ def _plots(sides: list[Side]) -> list[Plot]:
             "How many queues are paused, in the mean.",
             "Paused queues",
             "queues",
-            lambda result: result.told.total(PFC_PAUSE),
+            lambda result: result.signal_log.total(PFC_PAUSE),
         ),
         _over_time(
             sides,
@@ -121,7 +121,7 @@ def _plots(sides: list[Side]) -> list[Plot]:
             "Packets that switches marked CE, a millisecond.",
             "Marks a ms",
             "a ms",
-            lambda result: result.told.total(CE_MARK) / result.bins.width_s / 1e3,
+            lambda result: result.signal_log.total(CE_MARK) / result.bins.width_s / 1e3,
         ),
         _over_time(
             sides,
@@ -130,7 +130,7 @@ def _plots(sides: list[Side]) -> list[Plot]:
             "Packets dropped, a millisecond.",
             "Drops a ms",
             "a ms",
-            lambda result: result.told.total(DROP) / result.bins.width_s / 1e3,
+            lambda result: result.signal_log.total(DROP) / result.bins.width_s / 1e3,
         ),
         _distribution(sides),
     ]

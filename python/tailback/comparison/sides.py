@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tailback.errors import InputError
-from tailback.files.out_folder import LAST
+from tailback.files.out_folder import SUMMARY_FILE
 from tailback.recorded.run import Recorded
 from tailback.run_folder import read_run, reading
 
@@ -83,7 +83,7 @@ def _runs(one: One) -> list[Recorded]:
     folder = Path(one)
     if not folder.exists():
         raise InputError.at(str(folder), "found no such folder, expected the folder of a run")
-    inside = sorted(file.parent for file in folder.glob(f"{SEED}*/{LAST}"))
-    if inside and not (folder / LAST).is_file():
+    inside = sorted(file.parent for file in folder.glob(f"{SEED}*/{SUMMARY_FILE}"))
+    if inside and not (folder / SUMMARY_FILE).is_file():
         return [read_run(run) for run in inside]
     return [read_run(folder)]

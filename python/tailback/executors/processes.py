@@ -1,9 +1,9 @@
 """Tasks in processes of this machine, which stay alive and take one task after another.
 
 `concurrent.futures.ProcessPoolExecutor` gives up all tasks when a single process dies. Here each process has
-a socket of its own and no lock in common with others: the one whose process dies is a task that failed, and
-another process takes its place. They also end with their parent, however that ends; they do not run the main
-module again, as those of `multiprocessing` do; and a task may tell how far it is.
+its own socket and shares no lock: when a process dies, only its task fails, and another process takes its
+place. The processes also end with their parent, however that ends; they do not run the main module again, as
+those of `multiprocessing` do; and a task can report its progress.
 """
 
 from __future__ import annotations
@@ -20,18 +20,15 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from tailback import signals
-from tailback.executors.telling import Told
-from tailback.executors.worker import STOP
-from tailback.executors.worker_lost import WorkerLost
-from tailback.start_up import OUT_OF_MEMORY
+from tailback import interrupts
+from tailback.executors.tasks import OnProgress, Returned, WorkerLost
+from tailback.executors.worker import STOP_MESSAGE
+from tailback.start_up import OUT_OF_MEMORY_STATUS
 
-Given = TypeVar("Given")
-
-_START = (
-    # As the command, whose first moments `tailback.start_up` looks after.
+_WORKER_CODE = (
+    # argv[0] is that of the command, so that `tailback.start_up` prepares the process.
     "import sys; descriptor = int(sys.argv[1]); sys.path[:] = sys.argv[2:]; sys.argv[:] = ['tailback'];"
     "from tailback.executors.worker import main; main(descriptor)"
 )
@@ -43,42 +40,41 @@ class _Task(NamedTuple):
 
 
 class _Worker:
-    """A process, its end of the socket, and the task that it is at."""
+    """A process, the parent's end of its socket, and its current task."""
 
     def __init__(self) -> None:
         own, other = socket.socketpair()
         with other:
             number = other.fileno()
-            command = [sys.executable, "-c", _START, str(number), *sys.path]
+            command = [sys.executable, "-c", _WORKER_CODE, str(number), *sys.path]
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(number,))
         self.connection = Connection(own.detach())
         self.task: _Task | None = None
 
 
 class Processes(Executor):
-    """At most `jobs` tasks at a time; `told` is called with what they tell, from a thread.
+    """At most `jobs` tasks at a time; `on_progress` is called with what they report, from a thread.
 
-    A future raises what its task raised. When its process ended instead it raises MemoryError, if that was
-    for want of memory, or `WorkerLost`.
+    A future raises what its task raised. If the process ended, the future raises MemoryError where memory ran
+    out, else `WorkerLost`.
     """
 
-    def __init__(self, jobs: int, told: Told = lambda said: None) -> None:
-        """Nothing is started yet."""
+    def __init__(self, jobs: int, on_progress: OnProgress = lambda progress: None) -> None:
         self._jobs = jobs
-        self._told = told
+        self._on_progress = on_progress
         self._lock = threading.Lock()
         self._waiting: deque[_Task] = deque()
         self._workers: list[_Worker] = []
         self._stopped = self._closed = False
         self._thread: threading.Thread | None = None
 
-    def submit(self, task: Callable[..., Given], /, *arguments: Any, **more: Any) -> Future[Given]:
-        """A task to carry out, after those before it: a function of a module, and what can be pickled.
+    def submit(self, task: Callable[..., Returned], /, *arguments: Any, **more: Any) -> Future[Returned]:
+        """Queues a task: a function of a module, with arguments that can be pickled.
 
         Raises:
             RuntimeError: after `shutdown`.
         """
-        future: Future[Given] = Future()
+        future: Future[Returned] = Future()
         data = pickle.dumps((task, arguments, more), pickle.HIGHEST_PROTOCOL)
         with self._lock:
             if self._closed:
@@ -90,21 +86,21 @@ class Processes(Executor):
                 self._awake, self._wake = os.pipe()
                 self._thread = threading.Thread(target=self._manage, name="tasks", daemon=True)
                 self._thread.start()
-        self._stir()
+        self._wake_up()
         return future
 
     def stop(self) -> None:
-        """Has the tasks under way end at the next thing that they tell, and begins no other."""
+        """Ends running tasks at their next report of progress, and starts no others."""
         with self._lock:
             self._stopped = True
             self._cancel()
             for worker in self._workers:
                 if worker.task is not None:
                     with suppress(OSError):
-                        worker.connection.send_bytes(STOP.encode())
+                        worker.connection.send_bytes(STOP_MESSAGE)
 
     def kill(self) -> None:
-        """Ends all processes at once. What is under way is lost; the futures say so."""
+        """Ends all processes at once. Running tasks are lost; their futures raise `WorkerLost`."""
         with self._lock:
             self._closed = True
             self._cancel()
@@ -119,7 +115,7 @@ class Processes(Executor):
             if cancel_futures:
                 self._cancel()
         if self._thread is not None:
-            self._stir()
+            self._wake_up()
             if wait:
                 self._thread.join()
 
@@ -127,22 +123,21 @@ class Processes(Executor):
         for task in self._waiting:
             task.future.cancel()
 
-    def _stir(self) -> None:
+    def _wake_up(self) -> None:
         with suppress(OSError):  # it has ended already
             os.write(self._wake, b"\0")
 
     def _manage(self) -> None:
-        """The thread that all processes are started, fed and heard from."""
-        # A child that is only just starting must not be the one that a signal to all is told to; it has what
-        # this thread has.
-        signal.pthread_sigmask(signal.SIG_BLOCK, signals.ENDING)
+        """The thread that starts all processes, sends them tasks and reads their answers."""
+        # Children inherit this mask: a signal to the process group must not end a child that is just starting.
+        signal.pthread_sigmask(signal.SIG_BLOCK, interrupts.ALL_SIGNALS)
         while self._feed():
             by_end = {worker.connection: worker for worker in self._workers}
             for ready in wait([self._awake, *by_end]):
                 if isinstance(ready, int):
                     os.read(ready, 1 << 16)
                 else:
-                    self._hear(by_end[ready])  # type: ignore[index]
+                    self._read(by_end[ready])  # type: ignore[index]
         for worker in self._workers:
             worker.connection.close()
             worker.process.kill()
@@ -152,7 +147,7 @@ class Processes(Executor):
             os.close(end)
 
     def _feed(self) -> bool:
-        """Gives tasks to idle workers. False when there is nothing more to do."""
+        """Gives tasks to idle workers; False when nothing is left to do."""
         with self._lock:
             while self._waiting:
                 idle = next((worker for worker in self._workers if worker.task is None), None)
@@ -169,32 +164,32 @@ class Processes(Executor):
                         continue
                     self._workers.append(idle)
                 idle.task = task
-                with suppress(OSError):  # it has just ended: its end of the socket tells
+                with suppress(OSError):  # it has just ended; reading its socket shows that
                     idle.connection.send_bytes(task.data)
             return not (self._closed and all(worker.task is None for worker in self._workers))
 
-    def _hear(self, worker: _Worker) -> None:
-        """Takes one message of a worker, or sees that it has ended."""
+    def _read(self, worker: _Worker) -> None:
+        """Reads one message of a worker, or notices that it has ended."""
         try:
-            what, value = worker.connection.recv()
+            kind, value = worker.connection.recv()
         except (EOFError, OSError):
-            self._bury(worker)
+            self._remove(worker)
             return
-        if what == "told":
-            self._told(value)
+        if kind == "progress":
+            self._on_progress(value)
             return
         task, worker.task = worker.task, None
         assert task is not None
-        if what == "done":
+        if kind == "done":
             task.future.set_result(value)
         else:
             task.future.set_exception(value)
 
-    def _bury(self, worker: _Worker) -> None:
+    def _remove(self, worker: _Worker) -> None:
         with self._lock:
             self._workers.remove(worker)
         worker.connection.close()
         status = worker.process.wait()
         if worker.task is not None:
-            error = MemoryError() if status == OUT_OF_MEMORY else WorkerLost.by(status)
+            error = MemoryError() if status == OUT_OF_MEMORY_STATUS else WorkerLost.by(status)
             worker.task.future.set_exception(error)

@@ -1,7 +1,7 @@
 """Tasks on a Ray cluster (docs.ray.io, Ray Core).
 
-Ray carries a task out again when its node or its process was lost; only after `RETRIES` of them it has
-failed. What tasks tell stays where they are.
+Ray repeats a task when its node or its process was lost; the task fails after `MAX_RETRIES` repeats. Progress that
+tasks report does not leave their node.
 """
 
 from __future__ import annotations
@@ -13,37 +13,31 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from tailback.errors import InputError, plain
-from tailback.executors.worker_lost import WorkerLost
+from tailback.executors.tasks import Returned, WorkerLost
 from tailback.version import __version__, build
 
-Given = TypeVar("Given")
-
-RETRIES = 3
-"""Times that a task is begun anew after its worker was lost."""
-LOCAL = "ray"
-"""The cluster of this machine, or the one that the environment names (RAY_ADDRESS); where there is none, one
-is started for as long as it is needed.
-"""
+MAX_RETRIES = 3
+"""Repeats of a task whose worker was lost."""
+LOCAL_ADDRESS = "ray"
+"""The cluster of RAY_ADDRESS, else the one of this machine; where there is none, one is started for the command."""
 _CONNECT_S = 5.0
-"""Time that a cluster has to take a connection: Ray itself tries for minutes."""
-_CLIENT_PORT = 10001
-"""That of ray://host without one."""
+"""Ray itself tries to connect for minutes."""
+_DEFAULT_CLIENT_PORT = 10001
 
 
 class RayTasks(Executor):
     """Tasks on the cluster at an address: `ray`, or `ray://host:10001`.
 
-    `jobs` are the CPUs of the cluster.
+    `jobs` is the number of CPUs of the cluster.
 
     Raises:
         InputError: Ray is not installed, there is no cluster, or a node has another version.
     """
 
     def __init__(self, address: str) -> None:
-        """Connects, and looks at the version on each node."""
         self._ray = ray = _imported()
         self._refs: dict[Any, Any] = {}
         self._closed = False
@@ -51,16 +45,16 @@ class RayTasks(Executor):
         self._lost = (errors.TaskUnschedulableError, errors.NodeDiedError, errors.WorkerCrashedError)
         self._ours = not ray.is_initialized()
         if self._ours:
-            there = os.environ.get("RAY_ADDRESS", "") if address == LOCAL else address
-            _look_whether_one_listens(address, there)
+            there = os.environ.get("RAY_ADDRESS", "") if address == LOCAL_ADDRESS else address
+            _check_connection(address, there)
             try:
-                with warnings.catch_warnings():  # what is wrong is said in a line, below
+                with warnings.catch_warnings():  # the error below says what is wrong
                     warnings.simplefilter("ignore")
                     ray.init(
-                        address=None if address == LOCAL else address,
+                        address=None if address == LOCAL_ADDRESS else address,
                         logging_level=logging.ERROR,
                         log_to_driver=False,
-                        include_dashboard=False if address == LOCAL else None,
+                        include_dashboard=False if address == LOCAL_ADDRESS else None,
                         configure_logging=False,
                     )
             except Exception as error:
@@ -72,10 +66,10 @@ class RayTasks(Executor):
             self.shutdown(wait=False)
             raise
         self.jobs = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        self._remote = ray.remote(_carry_out).options(max_retries=RETRIES, num_cpus=1)
+        self._remote = ray.remote(_carry_out).options(max_retries=MAX_RETRIES, num_cpus=1)
 
-    def submit(self, task: Callable[..., Given], /, *arguments: Any, **more: Any) -> Future[Given]:
-        """A task to carry out: a function of a module, and what can be pickled.
+    def submit(self, task: Callable[..., Returned], /, *arguments: Any, **more: Any) -> Future[Returned]:
+        """Queues a task: a function of a module, with arguments that can be pickled.
 
         Raises:
             RuntimeError: after `shutdown`.
@@ -83,7 +77,7 @@ class RayTasks(Executor):
         if self._closed:
             raise RuntimeError("found a task after shutdown, expected none")
         ref = self._remote.remote(task, arguments, more)
-        future: Future[Given] = Future()
+        future: Future[Returned] = Future()
         future.set_running_or_notify_cancel()
         self._refs[ref] = future
 
@@ -99,21 +93,21 @@ class RayTasks(Executor):
         return future
 
     def stop(self) -> None:
-        """Cancels what waits, and has the tasks under way end with what they have."""
+        """Cancels waiting tasks; running tasks end with what they have."""
         self._closed = True
         for ref in list(self._refs):
             with suppress(Exception):
                 self._ray.cancel(ref)
 
     def kill(self) -> None:
-        """Ends what is under way, and leaves the cluster."""
+        """Ends running tasks, and disconnects from the cluster."""
         for ref in list(self._refs):
             with suppress(Exception):
                 self._ray.cancel(ref, force=True)
         self.shutdown(wait=False)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Leaves the cluster, with `wait` when all tasks are done."""
+        """Disconnects from the cluster; with `wait`, when all tasks are done."""
         self._closed = True
         if wait and not cancel_futures:
             for future in list(self._refs.values()):
@@ -123,12 +117,12 @@ class RayTasks(Executor):
             self._ray.shutdown()
 
     def _look_at_nodes(self, address: str) -> None:
-        """Raises InputError where a node has not this very package."""
+        """Raises InputError where a node has another version or build of Tailback."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in self._ray.nodes() if node["Alive"]}
         asked = {
-            node: self._ray.remote(_what_runs)
+            node: self._ray.remote(_version_and_build)
             .options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
             .remote()
             for node in nodes
@@ -138,7 +132,7 @@ class RayTasks(Executor):
             try:
                 found = self._ray.get(ref, timeout=120)
             except self._lost:
-                continue  # it has gone meanwhile: nothing will run there
+                continue  # the node was lost meanwhile: nothing will run there
             except Exception as error:
                 words = " ".join(str(error).split())[-200:]
                 text = f"found node {nodes[node]} without tailback ({words}), expected {own[0]}"
@@ -151,7 +145,7 @@ class RayTasks(Executor):
                 )
 
     def _plain(self, error: BaseException) -> BaseException:
-        """What a task has raised, as it raised it; or that its worker was lost."""
+        """The error that the task raised, or `WorkerLost`."""
         errors = self._ray.exceptions
         if isinstance(error, errors.RayTaskError):
             cause = getattr(error, "cause", None)
@@ -175,12 +169,12 @@ def _imported() -> Any:
     return ray
 
 
-def _look_whether_one_listens(given: str, address: str) -> None:
-    """Raises InputError, of what was `given`, where nothing takes a connection at an address."""
+def _check_connection(given: str, address: str) -> None:
+    """Raises InputError where nothing accepts a connection at `address`; the message names what was `given`."""
     client = address.startswith("ray://")
     host, colon, port = address.removeprefix("ray://").partition("?")[0].rpartition(":")
     if client and not colon:
-        host, port = port, str(_CLIENT_PORT)
+        host, port = port, str(_DEFAULT_CLIENT_PORT)
     elif not colon:  # a word, such as "auto"
         return
     try:
@@ -199,5 +193,5 @@ def _carry_out(task: Callable[..., Any], arguments: Any, more: Any) -> Any:
     return task(*arguments, **more)
 
 
-def _what_runs() -> tuple[str, str]:
+def _version_and_build() -> tuple[str, str]:
     return __version__, build()

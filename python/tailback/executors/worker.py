@@ -1,4 +1,4 @@
-"""A worker: a process that carries out one task after another, and ends with the one that has started it."""
+"""A worker process: it carries out one task after another, and ends with its parent."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
-from tailback import signals
-from tailback.executors.telling import teller
-from tailback.start_up import FAILED
+from tailback import interrupts
+from tailback.executors.tasks import progress_callback
+from tailback.start_up import FAILED_STATUS
 
-STOP = "stop"
-"""What is sent in place of a task: the one under way is to end with what it has."""
+STOP_MESSAGE = b"stop"
+"""Sent in place of a task: the running task is to end with what it has."""
 
 
 def main(descriptor: int) -> None:
-    """Takes tasks from a socket, and answers there."""
-    # A signal reaches all processes of a terminal. Those are for the parent, which ends this one.
+    """Reads tasks from a socket, and writes their results to it."""
+    # A terminal signals its whole process group: the parent acts on that, and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.ENDING)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts.ALL_SIGNALS)
     os.set_inheritable(descriptor, False)
     connection = Connection(descriptor)
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     stopped = threading.Event()
     threading.Thread(target=_receive, args=(connection, tasks, stopped), daemon=True).start()
 
-    def told(said: Any) -> None:
+    def report(progress: Any) -> None:
         if stopped.is_set():
             raise KeyboardInterrupt
-        connection.send(("told", said))
+        connection.send(("progress", progress))
 
-    teller.set(told)
+    progress_callback.set(report)
     while True:
         connection.send_bytes(_answer(tasks.get()))
 
 
 def _receive(connection: Connection, tasks: queue.SimpleQueue[bytes], stopped: threading.Event) -> None:
-    """Also sees the parent's end, even if that is killed, and in the middle of a run: the engine needs no
-    lock of the interpreter.
+    """Reads messages; ends this process when the parent has ended, even in the middle of a run: the engine
+    runs without the interpreter's lock.
     """
     try:
         while True:
             data = connection.recv_bytes()
-            if data == STOP.encode():
+            if data == STOP_MESSAGE:
                 stopped.set()
             else:
                 tasks.put(data)
     except (EOFError, OSError):
-        os._exit(FAILED)
+        os._exit(FAILED_STATUS)
 
 
 def _answer(data: bytes) -> bytes:
@@ -65,7 +65,7 @@ def _answer(data: bytes) -> bytes:
 
 
 def _failure(error: BaseException) -> bytes:
-    """Whatever was raised may not be something that can be sent."""
+    """The error as a message; in words where it cannot be pickled."""
     try:
         data = pickle.dumps(("error", error), pickle.HIGHEST_PROTOCOL)
         pickle.loads(data)

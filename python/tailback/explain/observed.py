@@ -112,25 +112,25 @@ class Observed(Ways):
 
     def waits(self, queue: str, signal: str) -> float:
         """Share of the span for which a queue waited by a signal that lasts; or had others wait."""
-        found = self.bins.mean(self.result.told.values(queue, signal), *self.span)
+        found = self.bins.mean(self.result.signal_log.values(queue, signal), *self.span)
         return found if found == found else 0.0
 
     def told(self, queue: str, *signals: str) -> float:
         """How often there was one of these signals at a queue in the span."""
-        return float(self.result.told.values(queue, *signals)[self.bins.inside(*self.span)].sum())
+        return float(self.result.signal_log.values(queue, *signals)[self.bins.inside(*self.span)].sum())
 
     @cached_property
     def drops(self) -> int:
         """Packets dropped in the whole run, anywhere."""
-        return self.result.told.count(DROP)
+        return self.result.signal_log.count(DROP)
 
     def told_count(self, signal: str) -> int:
         """How often there was a signal in the whole run, anywhere."""
-        return self.result.told.count(signal)
+        return self.result.signal_log.count(signal)
 
     def told_in_run(self, queue: str, *signals: str) -> float:
         """The same in the whole run."""
-        return float(self.result.told.values(queue, *signals).sum())
+        return float(self.result.signal_log.values(queue, *signals).sum())
 
     # Nameplates
 
@@ -205,7 +205,7 @@ class Observed(Ways):
         if self.result.records_all:
             return self.port_told(port, CE_MARK)
         node, peer = port
-        return self.result.told.count(CE_MARK, from_=node, to=peer)
+        return self.result.signal_log.count(CE_MARK, from_=node, to=peer)
 
     def port_sum(self, port: Port, metric: str) -> float:
         """A metric of all egress queues of a port: means over the span added up."""

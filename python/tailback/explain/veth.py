@@ -93,7 +93,7 @@ def _of_ring(result: Recorded) -> float:
     only, of one burst, do not count.
     """
     bins, counted = result.bins, _counters(result)
-    lost = result.told.values(f"{FORWARD}/ring", DROP)
+    lost = result.signal_log.values(f"{FORWARD}/ring", DROP)
     napi = f"{FORWARD}/napi"
     if not bins.has(napi, "core_share") or bins.mean(bins.values(napi, "core_share")) >= _BUSY:
         return 0.0
@@ -126,7 +126,7 @@ def _figures(result: Recorded, found: dict[str, Any]) -> list[Figure]:
         Figure("ring, mean", f"{text.significant(found['ring_packets'])} of {found['ring']} packets", ""),
         Figure(f"{found['qdisc']}, mean", f"{text.significant(found['qdisc_packets'])} packets", ""),
     ]
-    lost = float(result.told.values(f"{FORWARD}/ring", DROP).sum())
+    lost = float(result.signal_log.values(f"{FORWARD}/ring", DROP).sum())
     if lost:
         figures.append(Figure("ring, dropped", text.count(lost), "0"))
     held = _held(bins)

@@ -25,11 +25,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-LAST = "summary.json"
+SUMMARY_FILE = "summary.json"
 """The file that tells a whole result: the last that comes, and the first that goes."""
 _WRITING, _ASIDE, _REPLACED = ".writing", ".old", ".replaced"
 RESULT_MARKERS = {
-    LAST,
+    SUMMARY_FILE,
     "asked.json",
     "journal.jsonl",
     "reproduce.json",
@@ -165,7 +165,7 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         moves += [(path, self.path / path.name) for path in sorted(new, key=_place)]
         try:
             for source, target in moves:
-                if source == work / LAST:
+                if source == work / SUMMARY_FILE:
                     sync(self.path)
                 source.rename(target)
         except BaseException:
@@ -204,12 +204,12 @@ class OutFolder(AbstractContextManager["OutFolder"]):
             aside = rest / _ASIDE
             if rest.parent == self.path and aside.is_dir() and any(aside.iterdir()):
                 self._cut.append(rest)
-            elif not (rest / LAST).is_file():
+            elif not (rest / SUMMARY_FILE).is_file():
                 shutil.rmtree(rest, ignore_errors=True)
         inside = sorted(path.name for path in self.path.iterdir())
         if may_be == "absent" and not self._made:
             raise Occupied("a folder that is there already")
-        if may_be == "result" and inside and LAST not in inside and not self._cut:
+        if may_be == "result" and inside and SUMMARY_FILE not in inside and not self._cut:
             raise Occupied("a folder that is not that of a run")
         if may_be == "empty" and inside:
             raise Occupied(f"a folder that is not empty, with {inside[0]} in it")
@@ -296,7 +296,9 @@ def _foreign(folder: Path) -> str | None:
         return min(names)
     own = set(RESULT_NAMES)
     with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
-        own.update(str(name).split("/")[0] for name in json.loads((folder / LAST).read_bytes())["outputs"])
+        own.update(
+            str(name).split("/")[0] for name in json.loads((folder / SUMMARY_FILE).read_bytes())["outputs"]
+        )
     foreign = [name for name in sorted(names) if name not in own and not _SEED.fullmatch(name)]
     return foreign[0] if foreign else None
 
@@ -348,7 +350,7 @@ def sync(path: Path) -> None:
 
 
 def _place(path: Path) -> tuple[bool, str]:
-    return path.name == LAST, path.name
+    return path.name == SUMMARY_FILE, path.name
 
 
 def _make(out: Path) -> list[Path]:

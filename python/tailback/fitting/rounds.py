@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tailback import signals
+from tailback import interrupts
 from tailback.errors import InputError
-from tailback.executors import Lent, end
+from tailback.executors import BorrowedExecutor, kill
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.fitting.asked import Fit, Measured, Output, read_fit
 from tailback.fitting.emulator import Emulated, emulate
@@ -86,8 +86,8 @@ def fit(
             executor = RayTasks(on)
         lent = None
         if executor is not None:  # for all rounds
-            stack.callback(end, executor)
-            lent = Lent(executor)
+            stack.callback(kill, executor)
+            lent = BorrowedExecutor(executor)
         folder = None
         if out is not None:
             folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
@@ -112,7 +112,7 @@ def fit(
             found_all = with_runs(found_all, _means(asked, rounds["best-fit"]))
         result = FitResult(asked, found_all, rounds)
         if folder is not None:
-            with signals.noted():
+            with interrupts.noted():
                 result.write(folder)
     return result
 

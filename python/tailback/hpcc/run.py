@@ -14,7 +14,7 @@ from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
 from tailback.hpcc.work import own_files
 from tailback.plan import Packed, packed_plan
-from tailback.running import Took, carry_out
+from tailback.running import RunUsage, carry_out
 
 if TYPE_CHECKING:
     from tailback._engine import HpccRecording, HpccSimulation, Progress
@@ -52,7 +52,7 @@ def run_hpcc(
     setup = HpccSetup(inputs, make_plan(inputs, departures))
     simulation = _simulation(inputs, packed_plan(setup.plan))
 
-    def result(recorded: HpccRecording, took: Took) -> Result:
+    def result(recorded: HpccRecording, usage: RunUsage) -> Result:
         # Arrow takes a while to load, and reading the files does not need it.
         from tailback.hpcc.outputs import QLEN
         from tailback.results import Result
@@ -60,7 +60,7 @@ def run_hpcc(
         outputs = own_files(recorded)
         if setup.plan["queue_monitor"]:
             outputs[QLEN] = recorded.qlen.encode()
-        return Result.of(setup, recorded.recording, *took, outputs=Outputs(outputs))
+        return Result.of(setup, recorded.recording, *usage, outputs=Outputs(outputs))
 
     return carry_out(simulation, result, out, progress, report)
 

@@ -16,7 +16,7 @@ from tailback.hpcc.plan import TELEMETRY_BYTES, header_bytes, make_plan, span_ps
 from tailback.recorded.setup import Shown
 from tailback.scenario.network import Network, Wire
 
-FILES = (CONFIG, "topology.txt", "flow.txt")
+HPCC_FILES = (CONFIG, "topology.txt", "flow.txt")
 MOST_SHOWN = 20_000
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from tailback import signals
+from tailback import interrupts
 from tailback.errors import InputError, Problem
 from tailback.files.out_folder import OutFolder
 from tailback.live.plan import live_plan
@@ -101,7 +101,7 @@ def run(
             far.opened()
         wall, cpu = time.perf_counter(), time.thread_time()
         over, gone = False, ""
-        with signals.noted() as seen:
+        with interrupts.noted() as seen:
             while not over and not seen:
                 try:
                     over = engine.run(STEP_MS) or (far is not None and far.over)

@@ -28,7 +28,7 @@ def _greatest(result: Recorded, metrics: list[str], since: Since) -> float:
 
 def _told(result: Recorded, signal: str, since: Since) -> float:
     begin, end = span(result, since)
-    return NAN if begin != begin else result.told.greatest_mean(signal, begin, end)
+    return NAN if begin != begin else result.signal_log.greatest_mean(signal, begin, end)
 
 
 @measure("share")

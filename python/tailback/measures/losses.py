@@ -15,20 +15,20 @@ def _counted(result: Recorded, signal: str, since: Since, until_s: float | None 
     begin = since_s(result, since)
     if begin != begin:
         return NAN
-    return float(result.told.total(signal)[result.bins.within(begin, until_s)].sum())
+    return float(result.signal_log.total(signal)[result.bins.within(begin, until_s)].sum())
 
 
 def _windows_with(result: Recorded, signal: str, since: Since, window_s: float) -> float:
     begin = since_s(result, since)
     if begin != begin:
         return NAN
-    windows = result.bins.windows(result.told.total(signal), window_s, begin)
+    windows = result.bins.windows(result.signal_log.total(signal), window_s, begin)
     return float((windows > 0).mean()) if len(windows) else NAN
 
 
 def _last(result: Recorded, signal: str) -> float:
     """End of the last bin that has a signal."""
-    found = np.flatnonzero(result.told.total(signal))
+    found = np.flatnonzero(result.signal_log.total(signal))
     return float(result.bins.start_s[found[-1]] + result.bins.width_s[found[-1]]) if len(found) else 0.0
 
 
@@ -36,7 +36,7 @@ def _last(result: Recorded, signal: str) -> float:
 def dropped_packets(result: Recorded, since: Since = "start") -> float:
     """Packets dropped, at any queue and for any reason."""
     if since == "start":
-        return float(result.told.count(DROP))
+        return float(result.signal_log.count(DROP))
     return _counted(result, DROP, since)
 
 
@@ -74,7 +74,7 @@ def naks_after_last_start(result: Recorded) -> float:
 def marked_packets(result: Recorded, since: Since = "start") -> float:
     """Marks that queues set; a packet that passes several queues may be marked at each."""
     if since == "start":
-        return float(result.told.count(CE_MARK))
+        return float(result.signal_log.count(CE_MARK))
     return _counted(result, CE_MARK, since)
 
 

@@ -31,7 +31,7 @@ def pauses_after_last_start(result: Recorded) -> float:
 def pause_share(result: Recorded, since: Since = "start") -> float:
     """Share of the time since `since`, to the end of the run, that the most paused queue was paused."""
     begin = since_s(result, since)
-    return NAN if begin != begin else result.told.greatest_mean(PFC_PAUSE, begin)
+    return NAN if begin != begin else result.signal_log.greatest_mean(PFC_PAUSE, begin)
 
 
 @measure("count")

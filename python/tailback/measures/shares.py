@@ -110,4 +110,4 @@ def cnp_delay(result: Recorded, since: Since = "start") -> float:
 @measure("s")
 def paused_time(result: Recorded) -> float:
     """How long queues were paused, all added up."""
-    return result.told.lasted_s(PFC_PAUSE)
+    return result.signal_log.lasted_s(PFC_PAUSE)

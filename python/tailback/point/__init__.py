@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tailback import signals
+from tailback import interrupts
 from tailback.errors import InputError
 from tailback.files.json import in_lines
-from tailback.files.out_folder import LAST, OutFolder, write_file
+from tailback.files.out_folder import SUMMARY_FILE, OutFolder, write_file
 from tailback.files.parquet import as_parquet
 from tailback.point.settings import PointSettings
 from tailback.version import __version__
@@ -66,7 +66,7 @@ def run(
             raise InputError.at(clock[0], text) from None
     end = None if duration_ps is None else time.monotonic() + duration_ps / 1e12
     ended_by = None
-    with signals.noted() as seen:
+    with interrupts.noted() as seen:
         while not seen and (end is None or time.monotonic() < end):
             left = STEP_MS if end is None else min(STEP_MS, 1 + int(1e3 * max(0.0, end - time.monotonic())))
             try:
@@ -94,7 +94,7 @@ def write(folder: OutFolder, settings: PointSettings, told: Told) -> None:
         write_file(inside / "events.json", in_lines({"happened": told["happened"]}).encode())
         rest = {key: value for key, value in told.items() if key not in ("bins", "happened")}
         summary = {"kind": "point", "tailback_version": __version__, **rest}
-        write_file(inside / LAST, in_lines(summary).encode())
+        write_file(inside / SUMMARY_FILE, in_lines(summary).encode())
 
     folder.fill(fill)
 

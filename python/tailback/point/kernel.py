@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tailback import signals
+from tailback import interrupts
 from tailback.errors import InputError, Problem
 from tailback.lab.back import (
     NotGivenBack,
@@ -70,7 +70,7 @@ def run(
         InputError: it cannot be set up, or has what only the program's point has; nothing of it is left.
     """
     namespace, names = _place(first, second)
-    with signals.noted() as seen, _set_up(namespace, names, settings) as left:
+    with interrupts.noted() as seen, _set_up(namespace, names, settings) as left:
         counts, begin = _Counts(), time.monotonic()
         end = float("inf") if duration_ps is None else begin + duration_ps / 1e12
         told: Told = {"interfaces": [first, second], "happened": [], "bin_ps": STEP_PS}

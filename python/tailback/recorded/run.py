@@ -205,7 +205,7 @@ class Recorded:
         return Bins(self.series, self.entities, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
 
     @cached_property
-    def told(self) -> SignalLog:
+    def signal_log(self) -> SignalLog:
         """The signals by bin."""
         return SignalLog(self.signals, self.bins)
 

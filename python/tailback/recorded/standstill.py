@@ -43,7 +43,7 @@ class _Run(Protocol):
         """Its series."""
 
     @property
-    def told(self) -> SignalLog:
+    def signal_log(self) -> SignalLog:
         """Its signals."""
 
 
@@ -79,7 +79,7 @@ def standing_still(result: _Run) -> list[dict[str, Any]]:
             return [_fault(result, gap, None, None, queue)]
     found = []
     for queue in bins.entities("paused_share", kind="send"):
-        paused = result.told.values(queue, PFC_PAUSE) >= PAUSED
+        paused = result.signal_log.values(queue, PFC_PAUSE) >= PAUSED
         if not paused.sum() * bins.bin_s >= least_s - bins.bin_s:
             continue
         node, priority = bins.entity(queue).node, int(queue.rpartition("/sq")[2])
@@ -169,8 +169,8 @@ def _paused_in(result: _Run, gap: _Gap) -> str | None:
     """The queue that was paused for most of a gap: of several the one nearest to a receiver."""
     bins, hosts = result.bins, set(result.setup.network.hosts)
     best: tuple[float, bool, str] | None = None
-    for queue in result.told.queues(PFC_PAUSE):
-        share = round(bins.mean(result.told.values(queue, PFC_PAUSE), *gap), 3)
+    for queue in result.signal_log.queues(PFC_PAUSE):
+        share = round(bins.mean(result.signal_log.values(queue, PFC_PAUSE), *gap), 3)
         peer = bins.entity(queue).peer if bins.has(queue, "paused_share") else None
         one = (share, peer in hosts, queue)
         if share >= 0.5 and (best is None or one[:2] > best[:2]):
@@ -201,7 +201,7 @@ def _fault(
     )
     place = None
     if queue is not None:
-        share = bins.mean(result.told.values(queue, PFC_PAUSE), *gap)
+        share = bins.mean(result.signal_log.values(queue, PFC_PAUSE), *gap)
         words += f"; {queue} was paused for {text.share(share)} of that time"
         place = bins.entity(queue)
     return {

@@ -47,10 +47,10 @@ def moments(result: Recorded) -> list[Moment]:
     if bins.count < 4 * LEAST_BINS:
         return []
     signals = {
-        "ECN marks": result.told.total(CE_MARK),
-        "pauses": result.told.total(PFC_PAUSE),
-        "drops": result.told.total(DROP),
-        "NAKs": result.told.total(NAK),
+        "ECN marks": result.signal_log.total(CE_MARK),
+        "pauses": result.signal_log.total(PFC_PAUSE),
+        "drops": result.signal_log.total(DROP),
+        "NAKs": result.signal_log.total(NAK),
     }
     found: list[tuple[int, str]] = []
     for name, row in signals.items():

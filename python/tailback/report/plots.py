@@ -225,7 +225,7 @@ def queue_depth(result: Recorded) -> Plot:
 def pauses(result: Recorded) -> Plot:
     """Share of the time that ports were paused."""
     view = View(result)
-    queues = result.told.queues(PFC_PAUSE)
+    queues = result.signal_log.queues(PFC_PAUSE)
     summary = summarise(result)["pauses"]
     if not queues:
         why = "No queue was paused."
@@ -234,7 +234,7 @@ def pauses(result: Recorded) -> Plot:
         elif summary["largest_share_of_a_second"] > 0:
             why = f"Pauses are in the table, and not over time: only {result.recorded} are recorded."
         return Plot("pauses", "Pauses", why)
-    rows = np.stack([result.told.values(queue, PFC_PAUSE) for queue in queues]) * 100
+    rows = np.stack([result.signal_log.values(queue, PFC_PAUSE) for queue in queues]) * 100
     values, means = view.reduce(rows.max(axis=0), POINTS), view.reduce(rows.mean(axis=0), POINTS)
     top = min(round_top(float(values.max()) * 1.05), 105.0)
     labels = Labels(top)
@@ -277,21 +277,21 @@ def pauses(result: Recorded) -> Plot:
 def losses(result: Recorded) -> Plot:
     """Drops, packets out of sequence at receivers, and the NAKs that reach senders, per second."""
     series = [
-        ("Packets dropped at queues", result.told.total(DROP), "drops", INK),
+        ("Packets dropped at queues", result.signal_log.total(DROP), "drops", INK),
         (
             "packets that arrived ahead of a gap (out_of_sequence)",
             result.bins.total("out_of_sequence"),
             "out of seq.",
             ORANGE,
         ),
-        ("NAKs that senders received (packet_seq_err)", result.told.total(NAK), "NAKs", VERMILLION),
+        ("NAKs that senders received (packet_seq_err)", result.signal_log.total(NAK), "NAKs", VERMILLION),
     ]
     tcp_only = list(summarise(result)["protocols"]) == [TCP]  # it has no NAKs
     heading = "Drops" if tcp_only else "Drops, out-of-sequence packets and NAKs"
     plot = _events(result, "losses", heading, series[:1] if tcp_only else series)
     if plot.figures:
         return plot
-    dropped = result.told.count(DROP)
+    dropped = result.signal_log.count(DROP)
     if dropped:
         why = f"{text.plural(dropped, 'packet')} dropped; over time only {result.recorded} are recorded."
     elif tcp_only:
@@ -304,10 +304,10 @@ def losses(result: Recorded) -> Plot:
 def marks(result: Recorded) -> Plot:
     """CE marks and CNPs per second."""
     tcp_only = list(summarise(result)["protocols"]) == [TCP]
-    marks = result.told.total(CE_MARK)
+    marks = result.signal_log.total(CE_MARK)
     series = [
         ("Packets that a queue marked CE", marks, "CE marks", GREEN),
-        ("CNPs that receivers sent (np_cnp_sent)", result.told.total(CNP), "CNPs sent", BLUE),
+        ("CNPs that receivers sent (np_cnp_sent)", result.signal_log.total(CNP), "CNPs sent", BLUE),
     ]
     heading = "ECN marks" if tcp_only else "ECN marks and CNPs"
     plot = _events(result, "marks", heading, series[:1] if tcp_only else series)

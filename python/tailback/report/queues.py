@@ -33,7 +33,7 @@ class QueueStore:
         name, bins = queue["queue"], view.result.bins
         mean = view.reduce(bins.values(name, "queue_mean_bytes"), points)
         peak = view.reduce(bins.values(name, "queue_max_bytes"), points, "max")
-        paused = view.result.told.values(name, PFC_PAUSE)
+        paused = view.result.signal_log.values(name, PFC_PAUSE)
         marks = {key: queue[f"{key}_bytes"] for key in ("k_min", "k_max") if queue.get(f"{key}_bytes")}
         self.about.append(
             {

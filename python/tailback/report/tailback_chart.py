@@ -140,9 +140,9 @@ def choose(result: Recorded) -> Chosen:
         seen.add(name)
         # An ingress group pauses others, an egress or send queue is paused: one lane, "a pause is at work
         # here".
-        signals = {signal: result.told.values(name, signal) for signal, _, _ in SIGNALS}
+        signals = {signal: result.signal_log.values(name, signal) for signal, _, _ in SIGNALS}
         if queue["kind"] == "ingress":
-            signals[PFC_PAUSE] = result.told.values(name, PFC_XOFF)
+            signals[PFC_PAUSE] = result.signal_log.values(name, PFC_XOFF)
         mean, peak = bins.values(name, "queue_mean_bytes"), bins.values(name, "queue_max_bytes")
         rows.append(Row(queue, name, queue["kind"], queue["node"], mean, peak, signals))
     few = len(result.receivers) <= FEW_RECEIVERS

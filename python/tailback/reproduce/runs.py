@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from tailback import signals
-from tailback.executors import Processes, Threads, WorkerLost, tell
+from tailback import interrupts
+from tailback.executors import Processes, Threads, WorkerLost, report_progress
 from tailback.results import Result
 from tailback.running import Interrupted, RunFailed, run
 from tailback.scenario import load
@@ -114,7 +114,7 @@ class Runs:
 
     def __enter__(self) -> Runs:
         """Takes signals, where nothing else does: the first stops the runs, a second Ctrl-C gets out."""
-        self._signals.enter_context(signals.noted(self.stop))
+        self._signals.enter_context(interrupts.noted(self.stop))
         return self
 
     def __exit__(
@@ -132,8 +132,8 @@ def _carry_out(
 ) -> _Done[Kept] | None:
     """A task: None when the run was ended before it had a result."""
     try:
-        tell((title, 0.0))
-        result = runner(scenario, sets, lambda share: tell((title, share)))
+        report_progress((title, 0.0))
+        result = runner(scenario, sets, lambda share: report_progress((title, share)))
     except Interrupted as interrupted:
         result = interrupted.result
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from tailback.controller import FORM, Checked, Factory, checked, from_source, split
+from tailback.controller import CLASS_IN_FILE_FORM, Checked, Factory, checked, from_source, split
 from tailback.errors import InputError, Path, Problem, found, one_of
 from tailback.limits import CONTROLLER_BYTES, MAX_PROBLEMS
 from tailback.scenario.checks import conflicts
@@ -123,7 +123,7 @@ def _own_controller(scenario: Scenario, name: str, text: str | None) -> Checked:
     if factory is None:
         if text is None:
             raise ValueError(
-                f"found null, a class that was given in Python and is in no file, expected {FORM}"
+                f"found null, a class that was given in Python and is in no file, expected {CLASS_IN_FILE_FORM}"
             )
         factory = from_source(source, str(scenario._folder / path), kind)
     return checked(name, factory)

@@ -13,8 +13,8 @@ from pydantic import Field, model_validator
 from tailback.limits import (
     MAX_HOSTS,
     MAX_LINKS,
+    MAX_PORTS,
     MAX_STAR_HOSTS,
-    MOST_PORTS,
 )
 from tailback.scenario.fields import ByKind, Part, refuse, setting
 from tailback.scenario.graph import File, Graph
@@ -96,8 +96,8 @@ class Dumbbell(Part):
     """Hosts left0, left1, ... at switch sw0 and right0, right1, ... at switch sw1, one link between both."""
 
     kind: Literal["dumbbell"] = Field(description="The form of the network.")
-    left: int = Field(description="Number of hosts at sw0.", ge=1, le=MOST_PORTS - 1)
-    right: int = Field(description="Number of hosts at sw1.", ge=1, le=MOST_PORTS - 1)
+    left: int = Field(description="Number of hosts at sw0.", ge=1, le=MAX_PORTS - 1)
+    right: int = Field(description="Number of hosts at sw1.", ge=1, le=MAX_PORTS - 1)
     link: Link = Field(default_factory=Link, description="Every host's link.")
     bottleneck: Link | None = setting(
         None, "The link between the switches, sw0-sw1. null: like a host's.", _AS_LINK
@@ -115,9 +115,9 @@ class LeafSpine(Part):
     """Two tiers: every leaf switch leaf0, leaf1, ... has a link to every spine switch spine0, spine1, ..."""
 
     kind: Literal["leaf-spine"] = Field(description="The form of the network.")
-    leaves: int = Field(description="Number of leaf switches.", ge=1, le=MOST_PORTS)
-    spines: int = Field(description="Number of spine switches.", ge=1, le=MOST_PORTS - 1)
-    hosts_per_leaf: int = Field(description="Hosts at each leaf switch.", ge=1, le=MOST_PORTS - 1)
+    leaves: int = Field(description="Number of leaf switches.", ge=1, le=MAX_PORTS)
+    spines: int = Field(description="Number of spine switches.", ge=1, le=MAX_PORTS - 1)
+    hosts_per_leaf: int = Field(description="Hosts at each leaf switch.", ge=1, le=MAX_PORTS - 1)
     link: Link = Field(default_factory=Link, description="Every host's link.")
     fabric: Link | None = setting(
         None, "Every link between a leaf and a spine, such as leaf0-spine1. null: like a host's.", _AS_LINK
@@ -146,7 +146,7 @@ class TwoLevelFatTree(Part):
 
     kind: Literal["fat-tree-2level"] = Field(description="The form of the network.")
     hosts: int = Field(description="Number of hosts, as many at each leaf.", ge=2, le=MAX_HOSTS)
-    leaves: int = Field(description="Number of leaf switches.", ge=1, le=MOST_PORTS)
+    leaves: int = Field(description="Number of leaf switches.", ge=1, le=MAX_PORTS)
     oversubscription: float = setting(
         1.0,
         "Highest rate of a leaf's links to hosts, over the rate of its links to spines; 1 is a full fat "
@@ -171,9 +171,9 @@ class TwoLevelFatTree(Part):
     def _sized(self) -> TwoLevelFatTree:
         if self.hosts % self.leaves:
             raise refuse("leaves", str(self.leaves), f"a divisor of the {self.hosts} hosts")
-        if self.hosts // self.leaves + self.spines > MOST_PORTS:
+        if self.hosts // self.leaves + self.spines > MAX_PORTS:
             ports = self.hosts // self.leaves + self.spines
-            raise refuse("leaves", f"{ports} ports at each of {self.leaves} leaves", f"at most {MOST_PORTS}")
+            raise refuse("leaves", f"{ports} ports at each of {self.leaves} leaves", f"at most {MAX_PORTS}")
         _few_links("leaves", self.hosts, self.leaves, self.spines)
         return self
 
@@ -242,7 +242,7 @@ class RailOptimised(Part):
         le=64,
     )
     units: int = setting(1, "Units of servers that share rail switches.", "assumption: one", ge=1, le=1024)
-    spines: int = Field(description="Number of spine switches.", ge=1, le=MOST_PORTS - 1)
+    spines: int = Field(description="Number of spine switches.", ge=1, le=MAX_PORTS - 1)
     link: Link = Field(default_factory=Link, description="Every NIC's link.")
     fabric: Link | None = setting(
         None, "Every link between a rail switch and a spine, rail0-spine1. null: like a NIC's.", _AS_LINK
@@ -256,9 +256,9 @@ class RailOptimised(Part):
             raise refuse("servers", "1 NIC in all", "at least 2")
         if self.servers % self.units:
             raise refuse("units", str(self.units), f"a divisor of the {self.servers} servers")
-        if self.servers // self.units + self.spines > MOST_PORTS:
+        if self.servers // self.units + self.spines > MAX_PORTS:
             ports = self.servers // self.units + self.spines
-            raise refuse("units", f"{ports} ports at each rail switch", f"at most {MOST_PORTS}")
+            raise refuse("units", f"{ports} ports at each rail switch", f"at most {MAX_PORTS}")
         _few_links("spines", self.servers * self.nics, self.units * self.nics, self.spines)
         return self
 

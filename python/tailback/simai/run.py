@@ -11,7 +11,7 @@ from tailback.files.out_folder import OutFolder
 from tailback.files.outputs import Outputs
 from tailback.hpcc.work import Recorded, WorkRun
 from tailback.plan import plan_json
-from tailback.running import Took, carry_out
+from tailback.running import RunUsage, carry_out
 from tailback.simai.inputs import SimaiInputs, SimaiOptions, load_inputs
 from tailback.simai.outputs import END_TO_END, Ended, end_to_end
 from tailback.simai.setup import SimaiSetup
@@ -51,12 +51,12 @@ def run_simai(
     setup = SimaiSetup.of(inputs)
     run = _Run(setup, on_layer)
 
-    def result(recorded: Recorded, took: Took) -> Result:
+    def result(recorded: Recorded, usage: RunUsage) -> Result:
         from tailback.results import Result
 
         first = next((ns for rank, ns, _ in recorded.finished if rank == 0), None)
         outputs = {END_TO_END: end_to_end(inputs, run.ended, first), **recorded.outputs}
-        return Result.of(setup, recorded.recording, *took, outputs=Outputs(outputs))
+        return Result.of(setup, recorded.recording, *usage, outputs=Outputs(outputs))
 
     return carry_out(run, result, out, progress, report)
 

@@ -16,7 +16,7 @@ from tailback.hpcc.setup import HpccSetup
 from tailback.recorded.setup import Shown
 from tailback.simai.inputs import SETTINGS, TOPOLOGY, WORKLOAD, SimaiInputs, load_inputs, options_of
 
-FILES = (SETTINGS, CONFIG, TOPOLOGY, WORKLOAD)
+SIMAI_FILES = (SETTINGS, CONFIG, TOPOLOGY, WORKLOAD)
 MOST_SHOWN = 20_000
 
 

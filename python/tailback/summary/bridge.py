@@ -45,5 +45,5 @@ def bridge(result: Recorded) -> dict[str, Any] | None:
         "core": busiest["core"],
         "busy": busiest["softirq"] + busiest["irq"],
         **counted,
-        "stopped": result.told.count(BQL_STOP, RING_STOP),
+        "stopped": result.signal_log.count(BQL_STOP, RING_STOP),
     }

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from tailback import signals
+from tailback import interrupts
 from tailback.errors import InputError, Problem
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.files.storage import Storage
@@ -163,10 +163,10 @@ def sweep(
             raise
         result = SweepResult(asked, planned.points, planned.seeds, rows, interrupted)
         if folder is not None:
-            with signals.noted():
+            with interrupts.noted():
                 result.write(folder)
         if storage is not None:
-            with tempfile.TemporaryDirectory() as name, signals.noted():
+            with tempfile.TemporaryDirectory() as name, interrupts.noted():
                 result.write(Path(name))
                 storage.put(DESIGN, (canonical(asked) + "\n").encode())
                 storage.put_folder("", Path(name))

@@ -9,8 +9,8 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from tailback import signals
-from tailback.executors import Processes, WorkerLost, end
+from tailback import interrupts
+from tailback.executors import Processes, WorkerLost, kill
 from tailback.sweeps.journal import Journal, Row
 from tailback.sweeps.task import Done, Task, carry_out
 
@@ -89,8 +89,8 @@ class Runs(Generic[Place]):
         """Ends whatever is under way, if anything is."""
         if self._pool is None:
             return
-        with signals.noted():
-            end(self._pool)
+        with interrupts.noted():
+            kill(self._pool)
 
 
 def _row(task: Task, future: Future[Done]) -> Row:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import library
-from tailback.executors import tell
+from tailback.executors import report_progress
 from tailback.files import Copied, FileRefusedError, read_file
 from tailback.files.storage import Storage, is_url
 from tailback.limits import SCENARIO_BYTES
@@ -100,7 +100,7 @@ def carry_out(task: Task) -> Done:
         nonlocal last
         if time.monotonic() - last > _REPORT_S:
             last = time.monotonic()
-            tell((task.key, state.time_ps / duration))
+            report_progress((task.key, state.time_ps / duration))
 
     checked = _checked(task)
     duration = checked.run.duration

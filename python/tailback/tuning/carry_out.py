@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tailback import signals
+from tailback import interrupts
 from tailback.errors import InputError
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.running import claimed
@@ -126,7 +126,7 @@ def tune(
                 interrupted = True
         result = TuneResult(asked, found.trials, found.importance, judged, interrupted)
         if folder is not None:
-            with signals.noted():
+            with interrupts.noted():
                 result.write(folder)
     return result
 

@@ -1,4 +1,4 @@
-"""What to capture of a run, as pcapng: which links, when, and how much of each frame."""
+"""The option `--capture`: which links of a run to capture as pcapng, when, and how much of each frame."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tailback.scenario import Scenario
 from tailback.scenario.headroom import largest_packet
 from tailback.units import I64_MAX, UnitError, duration, size
 
-FILE = "capture.pcapng"
-"""The file of a result that holds it."""
-WHOLE_FRAME = 262_144
-"""Bytes kept of a frame by default: what tcpdump keeps by default, more than any frame has."""
-_LEAST_KEPT = 14
+CAPTURE_FILE = "capture.pcapng"
+"""In the folder of a run."""
+DEFAULT_SNAP_BYTES = 262_144
+"""The default of tcpdump; no frame is longer."""
+_MIN_SNAP_BYTES = 14
 """An Ethernet header."""
 
 
@@ -24,14 +24,14 @@ class Capture(NamedTuple):
     links: tuple[str, ...]
     start_ps: int = 0
     stop_ps: int = I64_MAX
-    snap_bytes: int = WHOLE_FRAME
+    snap_bytes: int = DEFAULT_SNAP_BYTES
 
     @staticmethod
     def parse(links: Sequence[str], time: str | None = None, keep: str | None = None) -> Capture:
-        """From texts such as `sw0:h4,h0`, `1ms..2ms` and `128B`.
+        """Reads texts such as `sw0:h4,h0`, `1ms..2ms` and `128B`.
 
         Raises:
-            InputError: one of them is something else; it names the option.
+            InputError: one of them cannot be read; the message names the option.
         """
         names = tuple(name for text in links for name in text.split(","))
         if not all(names):
@@ -48,18 +48,20 @@ class Capture(NamedTuple):
                 raise InputError.at("--capture-time", f"found {time!r}, expected {expected}") from None
             if not dots or start >= stop:
                 raise InputError.at("--capture-time", f"found {time!r}, expected {expected}")
-        kept = WHOLE_FRAME
+        kept = DEFAULT_SNAP_BYTES
         if keep is not None:
             try:
                 kept = size(keep)
             except UnitError as error:
                 raise InputError.at("--capture-bytes", str(error)) from None
-            if not _LEAST_KEPT <= kept <= WHOLE_FRAME:
-                raise InputError.at("--capture-bytes", f"found {keep!r}, expected {_LEAST_KEPT}B to 256KiB")
+            if not _MIN_SNAP_BYTES <= kept <= DEFAULT_SNAP_BYTES:
+                raise InputError.at(
+                    "--capture-bytes", f"found {keep!r}, expected {_MIN_SNAP_BYTES}B to 256KiB"
+                )
         return Capture(names, start, stop, kept)
 
-    def most_bytes(self, scenario: Scenario) -> int:
-        """What the capture may hold: its links full both ways for all of its time."""
+    def max_bytes(self, scenario: Scenario) -> int:
+        """Largest size of the capture: all its links full in both directions for its whole time."""
         span_ps = max(min(self.stop_ps, scenario.run.duration) - self.start_ps, 0)
         rate = sum(
             wire.rate

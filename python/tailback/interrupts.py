@@ -1,7 +1,7 @@
-"""What ends a run early: Ctrl-C (SIGINT), and of the command also SIGTERM and SIGHUP.
+"""Process signals that end a run early: Ctrl-C (SIGINT); for the command also SIGTERM and SIGHUP.
 
-Python itself raises KeyboardInterrupt at Ctrl-C only. The command takes all three alike; one that was ignored
-when it was started, as with nohup, stays ignored.
+Python raises KeyboardInterrupt at Ctrl-C only. The command treats all three alike. A signal that was ignored
+at the start of the command, as with nohup, stays ignored.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from tailback import start_up
 
 Handler = Callable[[int, FrameType | None], None]
 
-ASKED = (signal.SIGTERM, signal.SIGHUP)
-"""Whoever sends these often sends them twice, and then waits: timeout(1) to the process and to its group,
-systemd one after the other. Only the first counts.
+TERMINATION_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+"""Often sent twice: timeout(1) signals the process and its group, systemd sends both signals. Only the first
+counts.
 """
-ENDING = (signal.SIGINT, *ASKED)
+ALL_SIGNALS = (signal.SIGINT, *TERMINATION_SIGNALS)
 
-_first: list[int] = []
+_received: list[int] = []
 
 
 def status() -> int:
-    """The exit status of what was interrupted, as shells have it: 128 and the number of the signal."""
-    return 128 + (_first[0] if _first else signal.SIGINT)
+    """Exit status of an interrupted process, as shells report it: 128 plus the number of the first signal."""
+    return 128 + (_received[0] if _received else signal.SIGINT)
 
 
 @contextmanager
 def interrupting() -> Iterator[None]:
-    """Within it SIGTERM and SIGHUP raise KeyboardInterrupt, as SIGINT does. At the end of the command, which
-    its start has prepared, nothing is left that could be interrupted.
+    """Inside the block SIGTERM and SIGHUP raise KeyboardInterrupt, as SIGINT does. Afterwards, at the end of the
+    command, all three are ignored: nothing is left to interrupt.
     """
-    _first.clear()
+    _received.clear()
     with _handled(_interrupt, lambda handler: handler is not signal.SIG_IGN):
         yield
 
 
 @contextmanager
 def noted(first: Callable[[], None] = lambda: None) -> Iterator[list[int]]:
-    """Within it the first signal calls `first` and is put on the list; a second Ctrl-C raises
+    """Inside the block the first signal calls `first` and is appended to the list; a second Ctrl-C raises
     KeyboardInterrupt.
 
-    The list stays empty, and whoever handles signals keeps doing so, in other threads than the main one and
-    where others have put their own handlers in place.
+    In other threads than the main one, and where somebody else has set handlers, those stay and the list stays
+    empty.
     """
     seen: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
-        _first.append(number)
+        _received.append(number)
         seen.append(number)
         if len(seen) == 1:
             first()
@@ -61,14 +61,14 @@ def noted(first: Callable[[], None] = lambda: None) -> Iterator[list[int]]:
     with _handled(note, lambda handler: handler in (signal.default_int_handler, _interrupt)):
         yield seen
     if seen and signal.getsignal(signal.SIGTERM) is _interrupt:
-        for number in ASKED:
+        for number in TERMINATION_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
-    _first.append(number)
+    _received.append(number)
     if number != signal.SIGINT:
-        for one in ASKED:
+        for one in TERMINATION_SIGNALS:
             signal.signal(one, signal.SIG_IGN)
     raise KeyboardInterrupt
 
@@ -78,8 +78,8 @@ def _handled(handler: Handler, replaces: Callable[[object], bool]) -> Iterator[N
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in ENDING}
-    ours = [number for number in ENDING if replaces(before[number])]
+    before = {number: signal.getsignal(number) for number in ALL_SIGNALS}
+    ours = [number for number in ALL_SIGNALS if replaces(before[number])]
     for number in ours:
         signal.signal(number, handler)
     try:
