@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from tailback.recorded.alike import alike
 from tailback.recorded.bins import Bins
+from tailback.recorded.distinct_rows import distinct_rows
 
 BIN_PS, COUNT = 10, 4
 NAMES = [("h10", "x"), ("h2", "x"), ("h2", "y")]
@@ -65,9 +65,9 @@ def test_alike_rows_are_those_of_group_by() -> None:
         "protocol": pa.array([["roce", "tcp"][at] for at in draws.integers(0, 2, 200)]),
     }
     found = pa.table(columns)
-    rows, number = alike(found, list(columns))
+    rows, number = distinct_rows(found, list(columns))
     assert [rows[at] for at in number] == found.to_pylist()
     grouped = found.group_by(list(columns), use_threads=False).aggregate([]).to_pylist()
     assert len(rows) == len(grouped)
     assert all(row in grouped for row in rows)
-    assert alike(found.slice(0, 0), list(columns)) == ([], pytest.approx([]))
+    assert distinct_rows(found.slice(0, 0), list(columns)) == ([], pytest.approx([]))

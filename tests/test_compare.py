@@ -56,7 +56,7 @@ def test_what_was_set_is_a_row_and_nothing_else_is(runs: dict[str, Result]) -> N
     assert row["A"].startswith("k_min: ")
     marks = next(row for row in found.findings.to_pylist() if row["finding"] == "ECN marks")
     assert marks["A"] != marks["B"] == "none"
-    assert "Whether a difference is chance is not known" in repr(found)
+    assert "Differences may be noise" in repr(found)
     assert found._repr_html_().startswith("<pre>A  incast")
 
 
@@ -85,7 +85,7 @@ def test_seeds_tell_what_is_noise(runs: dict[str, Result]) -> None:
     # Seeds of one side against others of it: nothing is said, as they have none in common.
     others = tailback.compare(sides[0][:2], sides[0][2:])
     assert {row.verdict(1) for row in others.main_figures} <= {"", "same"}
-    assert "Whether a difference is chance is not known" in repr(others)
+    assert "Differences may be noise" in repr(others)
     # Messages are paired within their seed.
     assert set(tailback.compare(*sides).flows.column("seed").to_pylist()) == {1, 2, 3, 4}
 

@@ -18,7 +18,16 @@ from tailback.findings import findings
 from tailback.live.recording import _SIGNALS, signals_of
 from tailback.plan import make_plan, plan_json
 from tailback.recorded import signals
-from tailback.recorded.signals import CE_MARK, CNP, DELAY_PROBE, DROP, LASTING, NAK, PFC_PAUSE, SCHEMA
+from tailback.recorded.signals import (
+    CE_MARK,
+    CNP,
+    DELAY_PROBE,
+    DROP,
+    NAK,
+    PFC_PAUSE,
+    SIGNALS_SCHEMA,
+    SIGNALS_WITH_DURATION,
+)
 
 INCAST = [
     "run.duration=3ms",
@@ -47,14 +56,16 @@ def test_names_are_those_of_the_engine() -> None:
     names = {name for name, _, _ in declared["signals"]}
     ours = {value for name, value in vars(signals).items() if name.isupper() and isinstance(value, str)}
     assert ours == names
-    assert set(LASTING) == {name for name, lasts, _ in declared["signals"] if lasts}
+    assert set(SIGNALS_WITH_DURATION) == {name for name, lasts, _ in declared["signals"] if lasts}
     told = {one["metric"]: one["signal"] for one in declared["quantities"] if one["signal"]}
     assert told == _SIGNALS
 
 
 def test_who_told_whom_adds_up_to_the_counters(incast: Path) -> None:
     result = tailback.Result.load(incast)
-    types = [[(field.name, field.type) for field in schema] for schema in (result.signals.schema, SCHEMA)]
+    types = [
+        [(field.name, field.type) for field in schema] for schema in (result.signals.schema, SIGNALS_SCHEMA)
+    ]
     assert types[0] == types[1]
     at = result.counters_at
     for counter, signal, ends in (("np_cnp_sent", CNP, {"from_": "h4"}), ("ecn_marked_tc_3", CE_MARK, {})):
@@ -97,7 +108,7 @@ def test_what_is_made_of_series_is_the_same(number: int) -> None:
     recording = simulation.finish()
     meta, series = json.loads(recording.meta_json), pa.table(recording.series)
     bin_ps, end_ps = max(1, meta["bin_ps"]), meta["end_ps"]
-    ours, entities = pa.table(recording.signals).cast(SCHEMA), pa.table(recording.entities)
+    ours, entities = pa.table(recording.signals).cast(SIGNALS_SCHEMA), pa.table(recording.entities)
     theirs = signals_of(series, entities, bin_ps, end_ps)
     known = pc.is_in(
         ours.column("queue").cast(pa.string()), pa.array(entities.column("entity").to_pylist(), pa.string())
@@ -149,7 +160,7 @@ def test_the_log_has_each_drop_of_the_tally(number: int) -> None:
     simulation = Simulation(plan_json(make_plan(draw(1, number).load())))
     simulation.advance(60_000)
     recording = simulation.finish()
-    told = pa.table(recording.signals).cast(SCHEMA).to_pylist()
+    told = pa.table(recording.signals).cast(SIGNALS_SCHEMA).to_pylist()
     dropped = sum(row["count"] for row in told if row["signal"] == DROP)
     meta = json.loads(recording.meta_json)
     tally = sum(drop["packets"] for drop in meta["drops"])

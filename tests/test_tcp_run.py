@@ -10,7 +10,7 @@ import tailback
 from tailback import measures
 from tailback.findings import findings
 from tailback.measures import hosts
-from tailback.recorded.parts import sending
+from tailback.recorded.traffic_items import sending
 from tailback.report import render
 from tailback.results import Result
 

@@ -13,7 +13,7 @@ from tailback.captured import analyze
 from tailback.explain import page_of
 from tailback.findings import findings
 from tailback.plan import make_plan
-from tailback.recorded.setup import TRIMMED
+from tailback.recorded.setup import TRIMMED_REASON
 from tailback.scenario import loads
 
 BASE = """
@@ -33,7 +33,7 @@ def scenario(trimming: str = "{}", recovery: str = "selective-repeat") -> Any:
 
 def trimmed(result: Any) -> int:
     """Packets that were trimmed."""
-    return sum(drop["packets"] for drop in result.meta["drops"] if drop["reason"] == TRIMMED)
+    return sum(drop["packets"] for drop in result.meta["drops"] if drop["reason"] == TRIMMED_REASON)
 
 
 def test_it_takes_selective_repeat() -> None:
@@ -88,4 +88,4 @@ def test_several_cores_give_the_same_bytes(tmp_path: Path) -> None:
         assert done.returncode == 0, said
         folders.append({file.name: file.read_bytes() for file in out.iterdir() if file.name != "timing.json"})
     assert folders[0] == folders[1]
-    assert any(TRIMMED.encode() in content for content in folders[0].values())
+    assert any(TRIMMED_REASON.encode() in content for content in folders[0].values())

@@ -15,7 +15,7 @@ from tailback.hpcc.inputs import CONFIG
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
-from tailback.recorded.setup import Shown, link_changes
+from tailback.recorded.setup import ReportSection, link_changes
 from tailback.wire import RETH_BYTES, ROCE_OVERHEAD_BYTES
 
 WORK_PRIORITY = 3
@@ -58,9 +58,9 @@ class AstraSetup(HpccSetup):
         return {**super().not_honoured, **not_honoured(self.astra.system)}
 
     @property
-    def shown(self) -> Shown:
+    def report_section(self) -> ReportSection:
         """The system file."""
-        return Shown(
+        return ReportSection(
             "system.json",
             "As it was read; the other files are beside this report, and the traces in its folder inputs.",
             self.files[SYSTEM].decode("utf-8", "backslashreplace"),

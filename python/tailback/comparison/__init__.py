@@ -1,21 +1,21 @@
-"""Two runs or more, side by side: `compare(a, b)`."""
+"""Compares two or more runs: `compare(a, b)`."""
 
 from __future__ import annotations
 
 from tailback.comparison.comparison import Comparison
-from tailback.comparison.sides import Given, sides
+from tailback.comparison.sides import SideInput, sides
 
 __all__ = ["Comparison", "compare"]
 
 
-def compare(*runs: Given) -> Comparison:
-    """What differs between runs: settings, findings, figures, flows, and where each is stuck.
+def compare(*runs: SideInput) -> Comparison:
+    """Differences between runs: settings, findings, figures, flows and bottlenecks.
 
     Args:
-        runs: Two or more, the first being what the others are held against. Each is a `Result`, the folder of
-            a run, the folder of several seeds, or a list of these: the seeds of one side.
+        runs: Two or more sides; the others are compared with the first. Each is a `Result`, the folder of a
+            run, the folder of several seeds, or a list of these with different seeds.
 
     Raises:
-        InputError: one of them is not the folder of a run, or cannot be read.
+        InputError: one of the folders is not the folder of a run, or cannot be read.
     """
     return Comparison(sides(runs))

@@ -1,4 +1,4 @@
-"""What differs between sides: settings, figures, findings, flows, and where each is stuck."""
+"""Computes differences between sides: settings, figures, findings, flows and bottlenecks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tailback import explain, noise
 from tailback.astra.setup import AstraSetup
-from tailback.comparison.sides import Side, of_each
+from tailback.comparison.sides import Side, for_each_side
 from tailback.findings import findings
 from tailback.hpcc.setup import HpccSetup
 from tailback.recorded.run import Recorded
@@ -24,24 +24,24 @@ from tailback.simai.setup import SimaiSetup
 from tailback.summary import summarise
 from tailback.summary.figures import main_figures, value_at
 
-NOT_THERE = "(none)"
+NO_VALUE = "(none)"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting that is not the same on all sides, and its value on each."""
+    """A setting that differs, and its value on each side."""
 
     name: str
     values: list[str]
 
 
 def settings(sides: Sequence[Side]) -> list[Setting]:
-    """The settings that differ. Seeds do not count where a side has several."""
+    """Settings that differ, without seeds if a side has several."""
     several = any(len(side.runs) > 1 for side in sides)
-    every = of_each(sides, lambda side: dict(_settings(side.first)))
+    every = for_each_side(sides, lambda side: dict(_settings(side.first)))
     rows = []
     names = dict.fromkeys(name for one in every for name in one)
-    # What is a section on one side and a value, such as null, on another is one row.
+    # A section on one side and a value such as null on another are one row.
     plain = [name for name in names if any(other.startswith(f"{name}.") for other in names)]
     for name in names:
         if any(name.startswith(f"{section}.") for section in plain):
@@ -53,9 +53,9 @@ def settings(sides: Sequence[Side]) -> list[Setting]:
 
 
 def _section(settings: Mapping[str, str], name: str) -> str:
-    """'k_min: 150KB, k_max: 1.5MB' of all that is below a name."""
+    """All settings of a section in one text: 'k_min: 150KB, k_max: 1.5MB'."""
     below = {other: value for other, value in settings.items() if other.startswith(f"{name}.")}
-    return ", ".join(f"{other[len(name) + 1 :]}: {value}" for other, value in below.items()) or NOT_THERE
+    return ", ".join(f"{other[len(name) + 1 :]}: {value}" for other, value in below.items()) or NO_VALUE
 
 
 def _settings(result: Recorded) -> Iterator[tuple[str, str]]:
@@ -89,31 +89,29 @@ def _plain(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Figure:
-    """A main figure on each side: of every seed that has it."""
+    """A main figure on each side, for every seed that has it."""
 
     name: str
     unit: str
     values: list[dict[int, float]]
-    """Of each side by seed."""
+    """For each side, by seed."""
     p: list[float]
-    """Of each side, the chance of a mean difference from the first as large as this, seed by seed, if there
-    were none, adjusted for all figures together; NaN without two seeds in common.
+    """For each side, the p-value of the paired difference from the first side over seeds, adjusted for all
+    figures; NaN without two common seeds.
     """
 
     @property
     def means(self) -> list[float | None]:
-        """Of each side; None where no run has the figure."""
+        """For each side; None if no run has the figure."""
         return [sum(one.values()) / len(one) if one else None for one in self.values]
 
     def change(self, side: int) -> float | None:
-        """How much more it is than on the first side, as a share of that; None where that is no number."""
+        """Relative change from the first side; None if that is 0 or has no value."""
         first, mean = self.means[0], self.means[side]
         return None if not first or mean is None else mean / first - 1
 
     def verdict(self, side: int) -> str:
-        """'same', 'differs' or 'noise'; nothing where one of the sides has not the figure, or they have not
-        two seeds in common.
-        """
+        """'same', 'differs' or 'noise'; '' if a side lacks the figure, or without two common seeds."""
         first, values = self.values[0], self.values[side]
         if not first or not values:
             return ""
@@ -123,11 +121,11 @@ class Figure:
 
 
 def figures(sides: Sequence[Side]) -> list[Figure]:
-    """The main figures that any side has."""
+    """The main figures that at least one side has."""
     every = []
-    summaries = of_each(sides, lambda side: [summarise(result) for result in side.runs.values()])
+    summaries = for_each_side(sides, lambda side: [summarise(result) for result in side.runs.values()])
     shown = main_figures([one for of_side in summaries for one in of_side])
-    by_side = of_each(sides, lambda side: {name: _by_seed(side, path) for name, path, _ in shown})
+    by_side = for_each_side(sides, lambda side: {name: _by_seed(side, path) for name, path, _ in shown})
     for name, _, unit in shown:
         values = [of_side[name] for of_side in by_side]
         if any(any(one.values()) for one in values):
@@ -148,8 +146,8 @@ def _by_seed(side: Side, path: tuple[str, ...]) -> dict[int, float]:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A finding whose figure is not the same on all sides; None where a side has no such finding."""
+class FindingDifference:
+    """A finding whose figure differs between sides; None where a side has no such finding."""
 
     what: str
     figures: list[str | None]
@@ -157,24 +155,24 @@ class Difference:
     tones: list[str]
 
 
-def found(sides: Sequence[Side]) -> list[Difference]:
-    """The findings that differ, of the first run of each side."""
-    every = of_each(sides, lambda side: {finding.what: finding for finding in findings(side.first)})
+def findings_that_differ(sides: Sequence[Side]) -> list[FindingDifference]:
+    """Findings of the first run of each side that differ."""
+    every = for_each_side(sides, lambda side: {finding.what: finding for finding in findings(side.first)})
     rows = []
     for what in dict.fromkeys(what for one in every for what in one):
         there = [one.get(what) for one in every]
         shown = [finding.figure if finding else None for finding in there]
         if len(set(shown)) > 1:
             words = [finding.words if finding else None for finding in there]
-            rows.append(Difference(what, shown, words, [one.tone if one else "plain" for one in there]))
+            rows.append(
+                FindingDifference(what, shown, words, [one.tone if one else "plain" for one in there])
+            )
     return rows
 
 
 @dataclass(frozen=True)
-class Stuck:
-    """Where a side is stuck: the answer for its first run, and in how many of its runs the place is the
-    same.
-    """
+class Bottleneck:
+    """The bottleneck of a side's first run, and the number of its runs (`same`) with the same bottleneck."""
 
     kind: str
     where: str
@@ -185,22 +183,21 @@ class Stuck:
     runs: int
 
 
-def stuck(side: Side) -> Stuck:
-    """Where a side is stuck."""
+def bottleneck(side: Side) -> Bottleneck:
     keys = [explain.explain(result).key for result in side.runs.values()]
     page = explain.page_of(side.first)
-    return Stuck(*keys[0], page.headline, page.next, page.sure, keys.count(keys[0]), len(keys))
+    return Bottleneck(*keys[0], page.headline, page.next, page.sure, keys.count(keys[0]), len(keys))
 
 
-_OF_EACH = ("state", "start_ps", "fct_ps", "slowdown", "goodput_bps", "packets_retransmitted")
-"""What the table has of a flow on each side."""
+_FLOW_COLUMNS = ("state", "start_ps", "fct_ps", "slowdown", "goodput_bps", "packets_retransmitted")
+"""Columns of a flow for each side."""
 
 
 def flows(sides: Sequence[Side]) -> pa.Table:
-    """Flows in pairs: a row each, with what it did on every side, null where a side does not have it.
+    """Paired flows: a row for each flow with columns for every side, null where a side does not have the flow.
 
-    Flows are the same by item, source, destination and their index among those, of runs with the same seed;
-    of sides without a seed in common, their first runs.
+    Flows of runs with the same seed are paired by item, source, destination and their index among flows with
+    the same of these. Sides without a common seed are paired by their first runs.
     """
     common = set.intersection(*(set(side.runs) for side in sides))
     tables = [_paired(seed, [side.runs[seed] for side in sides]) for seed in sorted(common)]
@@ -211,16 +208,16 @@ def flows(sides: Sequence[Side]) -> pa.Table:
     return table.rename_columns(names)
 
 
-_KEY = ("item", "src", "dst", "index")
+_FLOW_KEY = ("item", "src", "dst", "index")
 
 
 def _paired(seed: int | None, runs: Sequence[Recorded]) -> pa.Table:
     joined: pa.Table | None = None
     for number, result in enumerate(runs):
         table = _of_run(result, number)
-        joined = table if joined is None else joined.join(table, list(_KEY), join_type="full outer")
+        joined = table if joined is None else joined.join(table, list(_FLOW_KEY), join_type="full outer")
     assert joined is not None
-    ordered = joined.sort_by([(name, "ascending") for name in _KEY])
+    ordered = joined.sort_by([(name, "ascending") for name in _FLOW_KEY])
     return ordered.add_column(0, "seed", pa.array([seed] * ordered.num_rows, pa.int64()))
 
 
@@ -237,14 +234,14 @@ def _of_run(result: Recorded, number: int) -> pa.Table:
         "dst": result.flows.column("dst"),
         "index": pa.array(index, pa.int64()),
     }
-    more = {f"{name}@{number}": result.flows.column(name) for name in _OF_EACH}
+    more = {f"{name}@{number}": result.flows.column(name) for name in _FLOW_COLUMNS}
     return pa.table({**columns, **more})
 
 
 @dataclass(frozen=True)
 class FlowChanges:
-    """How the flows of a side stand to those of A. `ratios` are of completion times, or of goodputs where
-    flows have no end: `measure` says which.
+    """The flows of a side compared with those of A: ratios of completion times, or of goodputs if flows have no
+    end.
     """
 
     side: str
@@ -252,23 +249,22 @@ class FlowChanges:
     only_first: int
     only_here: int
     measure: str
-    """'completion time', 'goodput', or nothing where no pair has either on both sides."""
+    """'completion time', 'goodput', or '' if no pair has either on both sides."""
     compared: int
     higher: int
     lower: int
     median: float | None
-    """The median of all ratios, this side over A."""
+    """The median ratio of this side to A."""
     extremes: list[dict[str, Any]]
-    """The flows whose ratio is farthest from 1, up to `MOST_FLOWS`."""
+    """Up to `MAX_EXTREMES` flows whose ratio is farthest from 1."""
 
 
-MOST_FLOWS = 5
-EQUAL = 0.001
-"""A ratio this near to 1 is neither higher nor lower."""
+MAX_EXTREMES = 5
+EQUAL_RATIO_TOLERANCE = 0.001
+"""Ratios this near to 1 count as equal."""
 
 
 def flow_changes(flows: pa.Table, first: Side, side: Side) -> FlowChanges:
-    """How the flows of a side stand to those of the first."""
     a, b = first.label.lower(), side.label.lower()
     rows = flows.to_pylist()
     here = [row for row in rows if row[f"state_{a}"] is not None and row[f"state_{b}"] is not None]
@@ -281,13 +277,13 @@ def flow_changes(flows: pa.Table, first: Side, side: Side) -> FlowChanges:
     order = sorted(range(len(ratios)), key=lambda at: -max(ratios[at], 1 / ratios[at]))
     extremes = [
         {
-            **{name: compared[at][name] for name in ("seed", *_KEY)},
+            **{name: compared[at][name] for name in ("seed", *_FLOW_KEY)},
             "first": compared[at][f"{column}_{a}"],
             "here": compared[at][f"{column}_{b}"],
             "ratio": ratios[at],
         }
-        for at in order[:MOST_FLOWS]
-        if abs(ratios[at] - 1) > EQUAL
+        for at in order[:MAX_EXTREMES]
+        if abs(ratios[at] - 1) > EQUAL_RATIO_TOLERANCE
     ]
     return FlowChanges(
         side.label,
@@ -296,8 +292,8 @@ def flow_changes(flows: pa.Table, first: Side, side: Side) -> FlowChanges:
         sum(row[f"state_{b}"] is not None for row in rows) - len(here),
         measure if compared else "",
         len(compared),
-        sum(ratio > 1 + EQUAL for ratio in ratios),
-        sum(ratio < 1 - EQUAL for ratio in ratios),
+        sum(ratio > 1 + EQUAL_RATIO_TOLERANCE for ratio in ratios),
+        sum(ratio < 1 - EQUAL_RATIO_TOLERANCE for ratio in ratios),
         median(ratios) if ratios else None,
         extremes,
     )

@@ -1,4 +1,4 @@
-"""A comparison as a page: the same in words, then plots that lie over each other."""
+"""The HTML page of a comparison: tables, then plots with a line for each run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tailback.comparison import terminal
-from tailback.comparison.compared import Compared
+from tailback.comparison.comparison import Comparison
 from tailback.comparison.sides import Side
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
@@ -32,15 +32,13 @@ from tailback.report.figures import (
 from tailback.report.frame import environment, for_script
 from tailback.report.plot import Plot
 
-COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PINK, SKY, INK, MUTED)
-POINTS = 600
-"""Of each line."""
-MOST_STEPS = 2000
-"""Of each curve of a distribution."""
+SIDE_COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PINK, SKY, INK, MUTED)
+POINTS_PER_LINE = 600
+MAX_DISTRIBUTION_STEPS = 2000
 
 
-def render(comparison: Compared) -> str:
-    """The page as HTML."""
+def render(comparison: Comparison) -> str:
+    """Renders the page."""
     plots = [plot for plot in _plots(comparison.sides) if plot.figures]
     return (
         environment()
@@ -64,11 +62,11 @@ def render(comparison: Compared) -> str:
 
 
 def _figure_columns(sides: list[Side]) -> list[str]:
-    more = [column for side in sides[1:] for column in (f"{side.label} to A", "Seeds say")]
+    more = [column for side in sides[1:] for column in (f"{side.label} to A", "Verdict of seeds")]
     return ["Figure", *(side.label for side in sides), *more]
 
 
-def _figure_rows(comparison: Compared) -> list[list[str]]:
+def _figure_rows(comparison: Comparison) -> list[list[str]]:
     number = len(comparison.sides)
     return [
         [
@@ -81,8 +79,8 @@ def _figure_rows(comparison: Compared) -> list[list[str]]:
 
 
 def color_of(side: int) -> str:
-    """The colour of a side's lines; that of the ninth is that of the first."""
-    return COLORS[side % len(COLORS)]
+    """The colour of a side's lines; the ninth side has that of the first."""
+    return SIDE_COLORS[side % len(SIDE_COLORS)]
 
 
 def _plots(sides: list[Side]) -> list[Plot]:
@@ -99,8 +97,8 @@ def _plots(sides: list[Side]) -> list[Plot]:
         _over_time(
             sides,
             "waiting",
-            "Bytes that wait",
-            "The sum of what waits in all egress queues of switches.",
+            "Bytes waiting",
+            "Bytes in all egress queues of switches.",
             "Waiting (MB)",
             "MB",
             lambda result: _waiting(result) / 1e6,
@@ -109,7 +107,7 @@ def _plots(sides: list[Side]) -> list[Plot]:
             sides,
             "paused",
             "Pauses",
-            "How many queues are paused, in the mean.",
+            "Mean number of paused queues.",
             "Paused queues",
             "queues",
             lambda result: result.signal_log.total(PFC_PAUSE),
@@ -118,18 +116,18 @@ def _plots(sides: list[Side]) -> list[Plot]:
             sides,
             "marked",
             "ECN marks",
-            "Packets that switches marked CE, a millisecond.",
-            "Marks a ms",
-            "a ms",
+            "Packets that switches marked CE, per millisecond.",
+            "Marks per ms",
+            "per ms",
             lambda result: result.signal_log.total(CE_MARK) / result.bins.width_s / 1e3,
         ),
         _over_time(
             sides,
             "dropped",
             "Drops",
-            "Packets dropped, a millisecond.",
-            "Drops a ms",
-            "a ms",
+            "Packets dropped, per millisecond.",
+            "Drops per ms",
+            "per ms",
             lambda result: result.signal_log.total(DROP) / result.bins.width_s / 1e3,
         ),
         _distribution(sides),
@@ -146,20 +144,20 @@ def _waiting(result: Recorded) -> Array:
 def _over_time(
     sides: list[Side], id_: str, heading: str, caption: str, title: str, unit: str, values: Any
 ) -> Plot:
-    """A line a run, in the colour of its side; no figure where all of them are zero."""
+    """A plot with a line for each run in the colour of its side; no figure if all values are zero."""
     views = [
         (at, side, seed, View(result)) for at, side in enumerate(sides) for seed, result in side.runs.items()
     ]
     longest = max((view for *_, view in views), key=lambda view: view.end_s)
     data, highest = [], 0.0
     for at, side, seed, view in views:
-        reduced = view.reduce(values(view.result), POINTS)
+        reduced = view.reduce(values(view.result), POINTS_PER_LINE)
         highest = max(highest, float(reduced.max(initial=0.0)))
         several = len(side.runs) > 1
         trace = line(
             view,
             reduced,
-            POINTS,
+            POINTS_PER_LINE,
             name=f"{side.label}, seed {seed}" if several else side.label,
             unit=unit,
             color=color_of(at),
@@ -178,11 +176,13 @@ def _over_time(
 
 def _each(sides: list[Side]) -> str:
     several = any(len(side.runs) > 1 for side in sides)
-    return "A line is a run; the seeds of a side have its colour." if several else "A line is a run."
+    return (
+        "Each line is a run; all seeds of a side have the same colour." if several else "Each line is a run."
+    )
 
 
 def _distribution(sides: list[Side]) -> Plot:
-    """Completion times of all runs of a side, as the share of flows that were done after a time."""
+    """Cumulative distribution of completion times, over all runs of each side."""
     data = []
     every = [
         (at, side, np.sort(np.concatenate([_times_s(result) for result in side.runs.values()])))
@@ -195,7 +195,7 @@ def _distribution(sides: list[Side]) -> Plot:
         ("ms", 1e-3) if max(times[-1] for *_, times in every if len(times)) > 1e-3 else ("µs", 1e-6)
     )
     for at, side, times in every:
-        kept = np.unique(np.linspace(0, len(times) - 1, min(len(times), MOST_STEPS)).astype(int))
+        kept = np.unique(np.linspace(0, len(times) - 1, min(len(times), MAX_DISTRIBUTION_STEPS)).astype(int))
         if not len(times):
             continue
         data.append(
@@ -206,15 +206,15 @@ def _distribution(sides: list[Side]) -> Plot:
                 "x": pack(times[kept] / length),
                 "y": pack((kept + 1) / len(times)),
                 "line": {"color": color_of(at), "width": 1.6, "shape": "hv"},
-                "hovertemplate": f"%{{y:.1%}} done within %{{x:.4~g}} {unit}<extra>{side.label}</extra>",
+                "hovertemplate": f"%{{y:.1%}} completed within %{{x:.4~g}} {unit}<extra>{side.label}</extra>",
             }
         )
     first = sides[0].first
-    look = layout(View(first), "Share of flows done", (0.0, 1.02))
+    look = layout(View(first), "Share of flows completed", (0.0, 1.02))
     look["yaxis"]["tickformat"] = ".0%"
     look["xaxis"] |= {"type": "log", "title": {**look["xaxis"]["title"], "text": f"Completion time ({unit})"}}
     del look["xaxis"]["range"], look["xaxis"]["nticks"]
-    caption = "The share of the flows that were done within a time, of all seeds together. Left is better."
+    caption = "Share of flows that completed within a time, over all seeds. Left is better."
     return Plot("completion", heading, caption, [_figure("completion", heading, data, look)])
 
 

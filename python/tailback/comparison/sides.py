@@ -1,4 +1,4 @@
-"""What is compared: sides, each a run or the runs of several seeds."""
+"""The sides of a comparison: each is a run, or runs with several seeds."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from tailback.files.out_folder import SUMMARY_FILE
 from tailback.recorded.run import Recorded
 from tailback.run_folder import read_run, reading
 
-One = str | os.PathLike[str] | Recorded
-Given = One | Sequence[One]
-"""What a side can be given as: a result, the folder of a run or of several seeds, or several of these."""
+RunInput = str | os.PathLike[str] | Recorded
+SideInput = RunInput | Sequence[RunInput]
+"""A result, the folder of a run or of several seeds, or several of these."""
 
-Made = TypeVar("Made")
+Computed = TypeVar("Computed")
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-SEED = "seed-"
+SIDE_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+SEED_FOLDER_PREFIX = "seed-"
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of those that are compared. `label` is its letter, `name` what it was given as."""
+    """A side: `label` is its letter, `name` the folder or result that the user gave."""
 
     label: str
     name: str
     runs: Mapping[int, Recorded]
-    """By seed, in their order."""
+    """By seed, in ascending order."""
 
     @property
     def first(self) -> Recorded:
-        """The run of its lowest seed, which stands for it where one run is looked at."""
+        """The run with the lowest seed, which represents the side where a single run is needed."""
         return next(iter(self.runs.values()))
 
 
-def sides(given: Sequence[Given]) -> list[Side]:
-    """The sides, with letters in their order.
+def sides(given: Sequence[SideInput]) -> list[Side]:
+    """Reads all sides and gives them letters in their order.
 
     Raises:
-        InputError: fewer than two or more than 26, or one that is not the folder of a run, or of runs.
+        InputError: there are fewer than two or more than 26, or one is not the folder of a run or of runs.
     """
-    if not 2 <= len(given) <= len(LETTERS):
-        raise InputError.at("", f"found {len(given)} to compare, expected 2 to {len(LETTERS)}")
-    return [_side(label, one) for label, one in zip(LETTERS, given, strict=False)]
+    if not 2 <= len(given) <= len(SIDE_LETTERS):
+        raise InputError.at("", f"found {len(given)} to compare, expected 2 to {len(SIDE_LETTERS)}")
+    return [_side(label, one) for label, one in zip(SIDE_LETTERS, given, strict=False)]
 
 
-def of_each(sides: Sequence[Side], make: Callable[[Side], Made]) -> list[Made]:
-    """Something made of each side.
+def for_each_side(sides: Sequence[Side], make: Callable[[Side], Computed]) -> list[Computed]:
+    """Calls `make` for each side.
 
     Raises:
-        InputError: it cannot be made of the files of one; it names that one.
+        InputError: the files of a side are damaged; the message names the side.
     """
     made = []
     for side in sides:
@@ -62,7 +62,7 @@ def of_each(sides: Sequence[Side], make: Callable[[Side], Made]) -> list[Made]:
     return made
 
 
-def _side(label: str, given: Given) -> Side:
+def _side(label: str, given: SideInput) -> Side:
     several = [given] if isinstance(given, (str, os.PathLike, Recorded)) else list(given)
     if not several:
         raise InputError.at("", "found an empty list, expected the runs of a side")
@@ -77,13 +77,13 @@ def _side(label: str, given: Given) -> Side:
     return Side(label, name, dict(sorted(runs.items())))
 
 
-def _runs(one: One) -> list[Recorded]:
+def _runs(one: RunInput) -> list[Recorded]:
     if isinstance(one, Recorded):
         return [one]
     folder = Path(one)
     if not folder.exists():
         raise InputError.at(str(folder), "found no such folder, expected the folder of a run")
-    inside = sorted(file.parent for file in folder.glob(f"{SEED}*/{SUMMARY_FILE}"))
+    inside = sorted(file.parent for file in folder.glob(f"{SEED_FOLDER_PREFIX}*/{SUMMARY_FILE}"))
     if inside and not (folder / SUMMARY_FILE).is_file():
         return [read_run(run) for run in inside]
     return [read_run(folder)]

@@ -1,10 +1,10 @@
-"""A comparison as tables of text."""
+"""A comparison as tables for the terminal."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -12,23 +12,24 @@ from rich.table import Table
 from rich.text import Text
 
 from tailback import text
-from tailback.comparison.compared import Compared
 from tailback.comparison.differences import Figure, FlowChanges
 from tailback.summary.figures import in_words
 
-MOST_SETTINGS = 20
-STYLES = {"differs": "bold", "noise": "dim", "same": "dim"}
+if TYPE_CHECKING:
+    from tailback.comparison.comparison import Comparison
+
+MAX_SETTINGS = 20
+VERDICT_STYLES = {"differs": "bold", "noise": "dim", "same": "dim"}
 
 
-def rendered(comparison: Compared) -> RenderableType:
-    """All of it for a terminal."""
+def rendered(comparison: Comparison) -> RenderableType:
     parts: list[RenderableType] = [_sides(comparison)]
     for heading, table, none in (
-        ("Settings that differ", _settings(comparison), "none: what differs comes of seeds or of versions"),
-        ("Where it is stuck", _stuck(comparison), ""),
+        ("Settings that differ", _settings(comparison), "none: differences come from seeds or versions"),
+        ("Bottleneck", _stuck(comparison), ""),
         ("Figures", _figures(comparison), "none"),
         ("Findings that differ", _findings(comparison), "none"),
-        ("Flows, in pairs", _flows(comparison), ""),
+        ("Paired flows", _flows(comparison), ""),
     ):
         parts += ["", Text(heading, style="bold")]
         parts.append(table if table.row_count else Text(f"  {none}", style="dim"))
@@ -37,13 +38,13 @@ def rendered(comparison: Compared) -> RenderableType:
     return Group(*parts)
 
 
-def note_on_seeds(comparison: Compared) -> str | None:
-    """What is to be said of chance, where something is."""
+def note_on_seeds(comparison: Comparison) -> str | None:
+    """A note where sides have too few common seeds to detect noise."""
     first = comparison.sides[0]
     if all(len(first.runs.keys() & side.runs.keys()) > 1 for side in comparison.sides):
         return None
     return (
-        "Whether a difference is chance is not known: that takes at least two seeds that both sides have. "
+        "Differences may be noise: to know, at least two seeds must be on both sides. "
         "Run both with --seeds 1..4, and compare those folders."
     )
 
@@ -55,7 +56,7 @@ def _table(columns: Sequence[str], right: bool = False) -> Table:
     return table
 
 
-def _sides(comparison: Compared) -> Table:
+def _sides(comparison: Comparison) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for side in comparison.sides:
         seeds = ", ".join(map(str, list(side.runs)[:8])) + (", ..." if len(side.runs) > 8 else "")
@@ -64,17 +65,17 @@ def _sides(comparison: Compared) -> Table:
     return table
 
 
-def _settings(comparison: Compared) -> Table:
+def _settings(comparison: Comparison) -> Table:
     table = _table(["", *(side.label for side in comparison.sides)])
     rows = comparison.settings_that_differ
-    for row in rows[:MOST_SETTINGS]:
+    for row in rows[:MAX_SETTINGS]:
         table.add_row(row.name, *map(Text, row.values))
-    if len(rows) > MOST_SETTINGS:
-        table.add_row(Text(f"and {len(rows) - MOST_SETTINGS} more: --json has all", style="dim"))
+    if len(rows) > MAX_SETTINGS:
+        table.add_row(Text(f"and {len(rows) - MAX_SETTINGS} more: --json has all", style="dim"))
     return table
 
 
-def _stuck(comparison: Compared) -> Table:
+def _stuck(comparison: Comparison) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -85,7 +86,7 @@ def _stuck(comparison: Compared) -> Table:
     return table
 
 
-def _figures(comparison: Compared) -> Table:
+def _figures(comparison: Comparison) -> Table:
     further = comparison.sides[1:]
     several = all(len(side.runs) > 1 for side in comparison.sides)
     table = _table([""], right=True)
@@ -99,15 +100,15 @@ def _figures(comparison: Compared) -> Table:
         cells: list[RenderableType] = [Text(spread(figure, at)) for at in range(len(comparison.sides))]
         for at in range(1, len(comparison.sides)):
             verdict = figure.verdict(at)
-            cells.append(Text(change(figure, at), style=STYLES.get(verdict, "")))
+            cells.append(Text(change(figure, at), style=VERDICT_STYLES.get(verdict, "")))
             if several:
-                cells.append(Text(verdict, style=STYLES.get(verdict, "")))
+                cells.append(Text(verdict, style=VERDICT_STYLES.get(verdict, "")))
         table.add_row(figure.name, *cells)
     return table
 
 
 def spread(figure: Figure, at: int) -> str:
-    """'92.1 Gbit/s', or with several seeds '92.1 Gbit/s (91.8 to 92.3)'."""
+    """'92.1 Gbit/s'; with several seeds '92.1 Gbit/s (91.8 to 92.3)'."""
     values, mean = list(figure.values[at].values()), figure.means[at]
     if mean is None:
         return text.MISSING
@@ -118,7 +119,7 @@ def spread(figure: Figure, at: int) -> str:
 
 
 def change(figure: Figure, at: int) -> str:
-    """'+3.1 %', '2.4 x', 'same', or nothing where there is no ratio."""
+    """'+3.1 %', '2.4 x', 'same', or '' without a ratio."""
     share = figure.change(at)
     if share is None or not math.isfinite(share):
         return "same" if figure.verdict(at) == "same" else ""
@@ -131,7 +132,7 @@ def change(figure: Figure, at: int) -> str:
     )
 
 
-def _findings(comparison: Compared) -> Table:
+def _findings(comparison: Comparison) -> Table:
     table = _table(["", *(side.label for side in comparison.sides)], right=True)
     tones = {"fault": "bold red", "warning": "yellow"}
     for row in comparison.findings_that_differ:
@@ -140,7 +141,7 @@ def _findings(comparison: Compared) -> Table:
     return table
 
 
-def _flows(comparison: Compared) -> Table:
+def _flows(comparison: Comparison) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")

@@ -20,7 +20,7 @@ from tailback.measures.collectives import collectives, training_jobs
 from tailback.measures.critical_path import critical_paths
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
-from tailback.recorded.setup import TCP, TRIMMED, link_changes
+from tailback.recorded.setup import TCP, TRIMMED_REASON, link_changes
 from tailback.recorded.signals import CE_MARK, DROP, PFC_PAUSE
 from tailback.wire import PREAMBLE_AND_GAP_BYTES
 
@@ -369,7 +369,7 @@ class Observed(Ways):
     @cached_property
     def trimmed(self) -> dict[Port, int]:
         """Packets that lost their payload at a port, in the whole run, and whose headers went on."""
-        return self._dropped_for(TRIMMED)
+        return self._dropped_for(TRIMMED_REASON)
 
     def _dropped_for(self, reason: str) -> dict[Port, int]:
         found: dict[Port, int] = defaultdict(int)

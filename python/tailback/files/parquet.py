@@ -72,7 +72,7 @@ def _in_one(table: pa.Table) -> pa.Table:
     return table
 
 
-def read_parquet(content: bytes, most_rows: int, most_values: int, most_bytes: int) -> pa.Table:
+def read_parquet(content: bytes, max_rows: int, max_values: int, max_bytes: int) -> pa.Table:
     """The table of a file, with limits of its rows, its values in all columns, and its bytes when unpacked;
     no text has more than `TEXT_BYTES`.
 
@@ -80,7 +80,7 @@ def read_parquet(content: bytes, most_rows: int, most_values: int, most_bytes: i
         ValueError: more than that, or not readable; in a line.
     """
     try:
-        return _read(content, most_rows, most_values, most_bytes)
+        return _read(content, max_rows, max_values, max_bytes)
     except (_LimitError, MemoryError):
         raise
     # Besides its own errors Arrow lets out what its insides raise: RuntimeError, UnicodeDecodeError.
@@ -108,12 +108,12 @@ def parquet_rows(file: BinaryIO) -> int:
 
 def parquet_groups(
     opened: Callable[[], BinaryIO],
-    most_rows: int,
-    most_values: int,
-    most_bytes: int,
+    max_rows: int,
+    max_values: int,
+    max_bytes: int,
     long_texts: Collection[str] = (),
 ) -> Iterator[pa.Table]:
-    """The same of a long file, some rows at a time; `most_bytes` are those of a row group. Texts of the
+    """The same of a long file, some rows at a time; `max_bytes` are those of a row group. Texts of the
     columns `long_texts` may have any length.
 
     Raises:
@@ -123,7 +123,7 @@ def parquet_groups(
         try:
             size, letters = file.seek(0, os.SEEK_END), 0
             file.seek(0)
-            limits = (most_rows, most_values, min(most_bytes, _UNPACKED_BYTES + size * _MAX_RATIO))
+            limits = (max_rows, max_values, min(max_bytes, _UNPACKED_BYTES + size * _MAX_RATIO))
             schema, texts = _looked_at(pq.ParquetFile(about), *limits, max, long_texts)
             reader = pq.ParquetFile(file, read_dictionary=texts)
             for batch in reader.iter_batches(_BATCH_ROWS, use_threads=False):
@@ -131,7 +131,7 @@ def parquet_groups(
                 _limit_texts(table, long_texts)
                 of_batch = sum(_letters(column) for column in table.columns)
                 letters += of_batch
-                _limit("bytes of texts", of_batch, most_bytes)
+                _limit("bytes of texts", of_batch, max_bytes)
                 _limit("bytes of texts", letters, _TEXTS_BYTES + size * _MAX_RATIO)
                 yield table.cast(schema)
         except (_LimitError, MemoryError):
@@ -140,23 +140,23 @@ def parquet_groups(
             raise ValueError(one_line(" ".join(str(error).split()))[:_LONGEST]) from None
 
 
-def _read(content: bytes, most_rows: int, most_values: int, most_bytes: int) -> pa.Table:
+def _read(content: bytes, max_rows: int, max_values: int, max_bytes: int) -> pa.Table:
     file = pq.ParquetFile(pa.BufferReader(content))
-    limits = (most_rows, most_values, min(most_bytes, _UNPACKED_BYTES + len(content) * _MAX_RATIO))
+    limits = (max_rows, max_values, min(max_bytes, _UNPACKED_BYTES + len(content) * _MAX_RATIO))
     schema, texts = _looked_at(file, *limits, sum)
     # Not read_table, which starts threads: where there is no memory for them, it waits for ever.
     table = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts).read(use_threads=False)
     _limit_texts(table)
     letters = sum(_letters(column) for column in table.columns)
-    _limit("bytes of texts", letters, min(most_bytes, _TEXTS_BYTES + len(content) * _MAX_RATIO))
+    _limit("bytes of texts", letters, min(max_bytes, _TEXTS_BYTES + len(content) * _MAX_RATIO))
     return table.cast(schema)
 
 
 def _looked_at(
     file: pq.ParquetFile,
-    most_rows: int,
-    most_values: int,
-    most_bytes: int,
+    max_rows: int,
+    max_values: int,
+    max_bytes: int,
     together: Callable[[list[int]], int],
     long_texts: Collection[str] = (),
 ) -> tuple[pa.Schema, list[str]]:
@@ -168,9 +168,9 @@ def _looked_at(
     # Of single columns it is not asked: if they are not as they should be, Arrow then ends the process.
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
     rows = max(about.num_rows, sum(abs(group.num_rows) for group in groups))
-    _limit("rows", rows, most_rows)
-    _limit("values", rows * about.num_columns, most_values)
-    _limit("bytes unpacked", together([0, *(abs(group.total_byte_size) for group in groups)]), most_bytes)
+    _limit("rows", rows, max_rows)
+    _limit("values", rows * about.num_columns, max_values)
+    _limit("bytes unpacked", together([0, *(abs(group.total_byte_size) for group in groups)]), max_bytes)
     texts = [field.name for field in schema if _is_text(field.type)]
     # Columns of numbers cannot be long without many rows; a single text can.
     if not set(texts) & set(long_texts):

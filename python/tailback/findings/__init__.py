@@ -11,7 +11,7 @@ from tailback.findings.collectives import collective_findings
 from tailback.findings.critical_path import critical_path_findings
 from tailback.findings.finding import Finding, since
 from tailback.recorded.run import Recorded
-from tailback.recorded.setup import TCP, TRIMMED
+from tailback.recorded.setup import TCP, TRIMMED_REASON
 from tailback.summary import summarise
 
 WORTH_TELLING = 0.01
@@ -266,7 +266,7 @@ def _drops(summary: dict[str, Any]) -> Finding:
         return Finding("Drops", text.count(losses["dropped_packets"]), "packets.", "warning")
     worst = losses["by_queue"][0]
     words = f"packets ({text.size(losses['dropped_bytes'])}), most at {worst['where']} ({worst['reason']})."
-    trimmed = sum(drop["packets"] for drop in losses["by_queue"] if drop["reason"] == TRIMMED)
+    trimmed = sum(drop["packets"] for drop in losses["by_queue"] if drop["reason"] == TRIMMED_REASON)
     if trimmed:
         of = "All" if trimmed == losses["dropped_packets"] else text.count(trimmed)
         words += f" {of} of them were trimmed: their receivers asked for them at once."

@@ -13,7 +13,7 @@ from tailback.files import Copied
 from tailback.hpcc.flows import PORT
 from tailback.hpcc.inputs import CONFIG, HpccInputs, load_inputs
 from tailback.hpcc.plan import TELEMETRY_BYTES, header_bytes, make_plan, span_ps
-from tailback.recorded.setup import Shown
+from tailback.recorded.setup import ReportSection
 from tailback.scenario.network import Network, Wire
 
 HPCC_FILES = (CONFIG, "topology.txt", "flow.txt")
@@ -88,10 +88,10 @@ class HpccSetup:
         return self.inputs.config.not_honoured()
 
     @property
-    def shown(self) -> Shown:
+    def report_section(self) -> ReportSection:
         """config.txt."""
         text = self.inputs.files[CONFIG].decode("utf-8", "backslashreplace")
-        return Shown(
+        return ReportSection(
             "config.txt",
             "As it was read, with the names of the copies beside this report: topology.txt and flow.txt. "
             "These files alone repeat the run.",

@@ -16,11 +16,11 @@ from tailback.recorded.signals import (
     CNP,
     DELAY_PROBE,
     DROP,
-    LASTING,
     NAK,
     PCIE_CREDIT_STALL,
     PFC_PAUSE,
     PFC_XOFF,
+    SIGNALS_WITH_DURATION,
     as_table,
 )
 from tailback.scenario import Scenario
@@ -233,7 +233,7 @@ def _told(row: dict[str, Any], entity: dict[str, Any], bin_ps: int, end_ps: int)
     from_, to = ends.get(signal, (node, peer))
     start = row["time_ps"]
     end = min(start + bin_ps, end_ps)
-    lasts = signal in LASTING
+    lasts = signal in SIGNALS_WITH_DURATION
     return {
         "queue": None if signal in (CNP, NAK, DELAY_PROBE) else row["entity"],
         "signal": signal,

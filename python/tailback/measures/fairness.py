@@ -7,8 +7,8 @@ import math
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, span
 from tailback.measures.throughput import variation
-from tailback.recorded.parts import sending, sent
 from tailback.recorded.run import Recorded
+from tailback.recorded.traffic_items import sending, sent
 
 
 def sender_goodputs(

@@ -9,9 +9,9 @@ from tailback.measures.fairness import jain
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, since_s, span
 from tailback.recorded.bins import PS_PER_S, Array
-from tailback.recorded.parts import goodput
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import PFC_PAUSE
+from tailback.recorded.traffic_items import goodput
 
 
 def connection_time(result: Recorded, edges_s: Array) -> dict[str, Array]:

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from tailback.measures.registry import NAN, measure
 from tailback.recorded.bins import PS_PER_S, Array
-from tailback.recorded.remember import remembered
-from tailback.recorded.run import Recorded
+from tailback.recorded.run import Recorded, cached_by_result
 
 Since = str | float
 SETTLING_S = 0.1
@@ -41,14 +40,14 @@ def since_s(result: Recorded, since: Since) -> float:
 
 
 @measure("s")
-@remembered
+@cached_by_result
 def last_start(result: Recorded) -> float:
     """When the last flow started."""
     last = pc.max(_lasting(result).column("start_ps")).as_py()
     return NAN if last is None else float(last / PS_PER_S)
 
 
-@remembered
+@cached_by_result
 def first_end(result: Recorded) -> float:
     """When the first flow was done, in seconds; the end of the run if none was. A failed flow is not done."""
     flows = _lasting(result)
@@ -87,7 +86,7 @@ def span(result: Recorded, since: Since) -> tuple[float, float]:
 
 
 @measure("s")
-@remembered
+@cached_by_result
 def convergence_time(result: Recorded, window_s: float = STEADY_WINDOW_S, tolerance: float = 0.05) -> float:
     """When the total goodput became steady: from here on every `window_s` mean is within `tolerance` of the
     median.

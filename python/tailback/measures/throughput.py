@@ -6,12 +6,11 @@ import numpy as np
 
 from tailback.measures.registry import NAN, measure
 from tailback.measures.spans import Since, span
-from tailback.recorded.alike import alike
 from tailback.recorded.bins import Array
-from tailback.recorded.parts import bulk_goodput, goodput
-from tailback.recorded.remember import remembered
-from tailback.recorded.run import Recorded
+from tailback.recorded.distinct_rows import distinct_rows
+from tailback.recorded.run import Recorded, cached_by_result
 from tailback.recorded.setup import ROCE
+from tailback.recorded.traffic_items import bulk_goodput, goodput
 
 
 def line_rate(result: Recorded, hosts: list[str]) -> float:
@@ -57,7 +56,7 @@ def link_utilisation(result: Recorded, since: Since = "all_started") -> float:
 
 
 @measure("share")
-@remembered
+@cached_by_result
 def ideal_payload_share(result: Recorded) -> float:
     """Payload as a share of what the wire carries when every packet arrives once.
 
@@ -67,7 +66,7 @@ def ideal_payload_share(result: Recorded) -> float:
     """
     # Flows of the same message size from hosts of the same MTU are alike: there may be very many.
     keys = [name for name in ("src", "message_bytes", "protocol") if name in result.flows.column_names]
-    groups, number = alike(result.flows, keys)
+    groups, number = distinct_rows(result.flows, keys)
     delivered = np.zeros(len(groups), dtype=np.int64)
     np.add.at(delivered, number, result.flows.column("bytes_delivered").to_numpy())
     for row, total in zip(groups, delivered.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""The time series of a run as arrays: one value a bin for every (entity, metric)."""
+"""The time series of a run as arrays: one value per bin for every (entity, metric)."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from tailback.text import natural
 
 ITEM, ITEM_AT_SENDER = "item", "item-at-sender"
 """Kinds of entities: a traffic item, and a traffic item at one of its senders."""
-_OF_HOSTS = ("goodput_rx_bps", "goodput_tx_bps")
+_HOST_METRICS = ("goodput_rx_bps", "goodput_tx_bps")
 
 Array = npt.NDArray[np.float64]
 PS_PER_S = 1e12
-_ROWS_AT_ONCE = 1 << 18
-_Of = Callable[[slice], npt.NDArray[np.int64]]
+_ROWS_PER_STEP = 1 << 18
+_IntColumn = Callable[[slice], npt.NDArray[np.int64]]
 
 
 def changes(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Each key that differs from the one before: rows of a series follow each other, thousands at a time."""
+    """Each key that differs from the one before it. Rows of a series are usually adjacent, thousands at a time."""
     return keys[np.flatnonzero(np.diff(keys, prepend=-1))]
 
 
-def _in_one(column: pa.ChunkedArray) -> pa.Array:
-    # To combine a single chunk would copy it.
+def _as_one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    # combine_chunks would copy a single chunk.
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 class Entity(NamedTuple):
-    """What has series: a row of the table of entities."""
+    """A row of the table of entities, which have series."""
 
     entity: str
     kind: str
@@ -44,8 +44,7 @@ class Entity(NamedTuple):
 
 
 class Bins:
-    """All series of one run, on one axis of equal bins (only the last may be cut short by the end of the
-    run).
+    """All series of one run. Bins have the same length, except that the run may end within the last one.
 
     `start_s`, `width_s`: start and length of each bin in seconds, shape (n,).
     """
@@ -66,10 +65,10 @@ class Bins:
         self.end_s = end_ps / PS_PER_S
         self._totals: dict[str, Array] = {}
         self._spans: dict[tuple[float, float | None], slice] = {}
-        # A node has many entities, and an entity many series: each name is there once.
-        once: dict[str | None, str | None] = {}
+        # A node has many entities, and an entity many series: equal names share one string.
+        shared: dict[str | None, str | None] = {}
         columns = (
-            [once.setdefault(value, value) for value in entities.column(name).to_pylist()]
+            [shared.setdefault(value, value) for value in entities.column(name).to_pylist()]
             for name in Entity._fields
         )
         rows = map(Entity._make, zip(*columns, strict=True))
@@ -82,7 +81,7 @@ class Bins:
         self._rows: Array
         self._at: dict[str, dict[str, int]]
         self._rows, self._at = self._index(series, bin_ps)
-        # There may be very many series without a row: they share one of zeros, which is read-only.
+        # Series without rows may be many: they share one read-only array of zeros.
         self._zeros = np.zeros(self.count)
         self._zeros.setflags(write=False)
 
@@ -92,14 +91,14 @@ class Bins:
         return self.start_s + self.width_s / 2
 
     def _index(self, series: pa.Table, bin_ps: int) -> tuple[Array, dict[str, dict[str, int]]]:
-        """A row for each series; and which is whose, by metric and entity: a large fabric has tens of
-        thousands, and an array or a pair of names for each would take more than their values.
+        """One array with a row for each series, and the row numbers by metric and entity. A large fabric has tens
+        of thousands of series: an array or a pair of names for each would take more memory than the values.
         """
         if series.num_rows == 0:
             return np.zeros((0, self.count)), {}
         columns = {}
         for name in ("entity", "metric"):
-            column = _in_one(series.column(name))
+            column = _as_one_chunk(series.column(name))
             encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
             columns[name] = (encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist())
         entity_codes, entities = columns["entity"]
@@ -107,14 +106,14 @@ class Bins:
         entities = [known.get(name, name) for name in entities]
         metric_codes, metrics = columns["metric"]
         times, values = (
-            _in_one(series.column(name)).to_numpy(zero_copy_only=False) for name in ("time_ps", "value")
+            _as_one_chunk(series.column(name)).to_numpy(zero_copy_only=False) for name in ("time_ps", "value")
         )
 
         def keys(part: slice) -> npt.NDArray[np.int64]:
             return np.asarray(entity_codes[part].astype(np.int64) * len(metrics) + metric_codes[part])
 
         def is_whole(count: int, starts: slice) -> bool:
-            """Whether each series has all bins, in order, and none comes twice: as the engine gives them."""
+            """True if each series has all bins in order, and occurs once, as in the engine's tables."""
             return (
                 series.num_rows % count == 0
                 and bool((times.reshape(-1, count) == np.arange(count, dtype=np.int64) * bin_ps).all())
@@ -126,7 +125,7 @@ class Bins:
             )
 
         starts = slice(0, None, self.count)
-        if is_whole(self.count, starts):  # then they are the table's own values
+        if is_whole(self.count, starts):  # then the table's values need no copy
             found, rows = keys(starts), values.reshape(-1, self.count)
         else:
             found, rows = self._scattered(keys, lambda part: times[part] // bin_ps, values)
@@ -136,15 +135,17 @@ class Bins:
             places[metrics[metric]][entities[entity]] = at
         return rows, places
 
-    def _scattered(self, keys: _Of, bins: _Of, values: Array) -> tuple[npt.NDArray[np.int64], Array]:
-        """Series of some rows in any order: their keys, and their values by bin."""
-        # What is worked out for each row would take several times what the table does: some rows at a time.
-        parts = [slice(at, at + _ROWS_AT_ONCE) for at in range(0, len(values), _ROWS_AT_ONCE)]
+    def _scattered(
+        self, keys: _IntColumn, bins: _IntColumn, values: Array
+    ) -> tuple[npt.NDArray[np.int64], Array]:
+        """For rows in any order: the keys of their series, and their values by bin."""
+        # Work on some rows at a time: the intermediate arrays take several times the memory of the table.
+        parts = [slice(at, at + _ROWS_PER_STEP) for at in range(0, len(values), _ROWS_PER_STEP)]
         found = changes(np.sort(np.concatenate([changes(keys(part)) for part in parts])))
         if len(found) * self.count > RESULT_VALUES:
             text = f"found {len(found)} series of {self.count} bins"
             raise ValueError(f"{text}, expected at most {RESULT_VALUES} values in all")
-        # A series with gaps stands for "nothing happened": zero.
+        # A bin without a row means that nothing happened: zero.
         rows = np.zeros((len(found), self.count))
         for part in parts:
             at = bins(part)
@@ -153,20 +154,20 @@ class Bins:
         return found, rows
 
     def values(self, entity: str, metric: str) -> Array:
-        """One value a bin; zeros where nothing was recorded."""
+        """One value per bin; zeros where nothing was recorded."""
         at = self._at.get(metric, {}).get(entity)
         return self._zeros if at is None else self._rows[at]
 
     def has(self, entity: str, metric: str) -> bool:
-        """Whether this series was recorded."""
+        """True if this series was recorded."""
         return entity in self._at.get(metric, {})
 
     def has_any(self, metric: str) -> bool:
-        """Whether this series was recorded of any entity."""
+        """True if this metric was recorded for any entity."""
         return bool(self._at.get(metric))
 
     def entities(self, metric: str, kind: str | None = None, node: str | None = None) -> list[str]:
-        """Names of all entities with this metric, in natural order; of a kind, and of a node."""
+        """Names of all entities with this metric, in natural order; optionally of one kind or node."""
         found: Iterable[str] = self._at.get(metric, {})
         if kind is not None or node is not None:
             found = (
@@ -177,32 +178,32 @@ class Bins:
         return sorted(found, key=natural)
 
     def entity(self, name: str) -> Entity:
-        """Its row in the table of entities.
+        """The row of an entity in the table of entities.
 
         Raises:
-            ValueError: it has none.
+            ValueError: there is no such entity.
         """
         if name not in self._entities:
             raise ValueError(f"{name!r} has series and is not among the entities")
         return self._entities[name]
 
     def of_item(self, item: str, sender: str | None = None) -> str:
-        """The entity of a traffic item, or of what one host sends of it; an empty name: there is none."""
+        """The entity of a traffic item, or of the item at one of its senders; "" if there is none."""
         return self._items.get((ITEM, None, item) if sender is None else (ITEM_AT_SENDER, sender, item), "")
 
     def total(self, metric: str) -> Array:
-        """The sum over all entities, one value a bin; of a host and its traffic items, the host counts."""
+        """The sum over all entities, one value per bin. Goodput of a host includes that of its traffic items."""
         if metric not in self._totals:
             total = np.zeros(self.count)
             for entity, at in self._at.get(metric, {}).items():
-                if not (metric in _OF_HOSTS and self._is_part(entity)):
+                if not (metric in _HOST_METRICS and self._is_item(entity)):
                     total += self._rows[at]
             total.setflags(write=False)
             self._totals[metric] = total
         return self._totals[metric]
 
-    def _is_part(self, name: str) -> bool:
-        """Whether an entity is a traffic item: its goodput is in that of hosts, too."""
+    def _is_item(self, name: str) -> bool:
+        """True if an entity is a traffic item, whose goodput is included in that of hosts."""
         return self.entity(name).kind in (ITEM, ITEM_AT_SENDER)
 
     def windows(
@@ -211,15 +212,15 @@ class Bins:
         """Time-weighted means of `values` over consecutive windows of `window_s`, the first starting at
         `since_s`.
 
-        A window is at least one bin; the rest at the end that does not fill a window is left out. Bins are
-        not split: one belongs to the window that its start lies in.
+        A window is at least one bin long; a last window that is not full is left out. A bin belongs to the
+        window that contains its start.
         """
         until = self.end_s if until_s is None else min(until_s, self.end_s)
         length = max(window_s, self.bin_s)
         full = int((until - since_s) / length + 1e-9)
         if full < 1:
             return np.zeros(0)
-        # The small allowance keeps a bin that starts exactly on a border out of the window before it.
+        # 1e-9: rounding must not put a bin that starts on a border into the window before it.
         slot = np.floor((self.start_s - since_s) / length + 1e-9).astype(np.int64)
         kept = (slot >= 0) & (slot < full)
         weights = np.bincount(slot[kept], weights=self.width_s[kept], minlength=full)
@@ -227,13 +228,13 @@ class Bins:
         return np.asarray(sums[weights > 0] / weights[weights > 0], dtype=np.float64)
 
     def mean(self, values: Array, since_s: float = 0.0, until_s: float | None = None) -> float:
-        """Time-weighted mean of the bins that start in [since_s, until_s); NaN when there is none."""
+        """Time-weighted mean of the bins that start in [since_s, until_s); NaN if there are none."""
         kept = self.inside(since_s, until_s)
         weight = float(self.width_s[kept].sum())
         return float((values[kept] * self.width_s[kept]).sum()) / weight if weight > 0 else float("nan")
 
     def means(self, rows: Mapping[str, Array], since_s: float, until_s: float) -> dict[str, float]:
-        """The same of many rows, by name."""
+        """`mean` of many rows, by name."""
         kept = self.inside(since_s, until_s)
         width_s = self.width_s[kept]
         weight = float(width_s.sum())
@@ -242,14 +243,14 @@ class Bins:
         return {name: float((row[kept] * width_s).sum()) / weight for name, row in rows.items()}
 
     def inside(self, since_s: float, until_s: float | None) -> slice:
-        """The same as `within`, whose bins follow each other."""
+        """The bins of `within` as a slice."""
         if (since_s, until_s) not in self._spans:
             kept = np.flatnonzero(self.within(since_s, until_s))
             self._spans[since_s, until_s] = slice(kept[0], kept[-1] + 1) if len(kept) else slice(0)
         return self._spans[since_s, until_s]
 
     def within(self, since_s: float = 0.0, until_s: float | None = None) -> npt.NDArray[np.bool_]:
-        """Which bins start in [since_s, until_s)."""
+        """Mask of the bins that start in [since_s, until_s)."""
         until = self.end_s if until_s is None else until_s
         allowance = self.bin_s * 1e-9
         return (self.start_s >= since_s - allowance) & (self.start_s < until - allowance)

@@ -1,11 +1,12 @@
-"""A run as the engine recorded it: tables, and what they were made from."""
+"""A run as the engine recorded it: tables and set-up."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Mapping
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,44 +25,45 @@ from tailback.scenario.show import input_names, shown, with_defaults
 from tailback.text import natural
 
 Run = TypeVar("Run", bound="Recorded")
+Arguments = ParamSpec("Arguments")
+Value = TypeVar("Value")
 
 
 class Recording(Protocol):
-    """What the engine hands over; the tables are anything that speaks the Arrow PyCapsule interface."""
+    """The engine's recording; its tables have the Arrow PyCapsule interface."""
 
     @property
     def flows(self) -> Any:
-        """A row a queue pair."""
+        """A row for each queue pair."""
 
     @property
     def series(self) -> Any:
-        """A row a (bin, entity, metric)."""
+        """A row for each (bin, entity, metric)."""
 
     @property
     def entities(self) -> Any:
-        """A row an entity of the series."""
+        """A row for each entity of the series."""
 
     @property
     def signals(self) -> Any:
-        """A row for each bin with a signal to wait."""
+        """See `SIGNALS_SCHEMA`."""
 
     @property
     def counters(self) -> Any:
-        """A row a counter."""
+        """A row for each counter."""
 
     @property
     def meta_json(self) -> str:
-        """The run as a whole."""
+        """Facts of the whole run."""
 
 
 class Recorded:
-    """One run. `flows` has a row a queue pair, `series` a row a (bin, entity, metric), `entities` a row an
-    entity of them, `signals` a row a bin in which somebody told somebody to wait, `counters` a row a counter
-    that is not zero; `counter_names` has the names of all.
+    """One run. `flows` has a row for each queue pair, `series` for each (bin, entity, metric), `entities` for
+    each entity, `signals` for each signal (see `SIGNALS_SCHEMA`), `counters` for each counter that is not zero;
+    `counter_names` has the names of all counters.
 
-    `meta` is what the engine says of the run as a whole, `setup` what it was given. `complete` is False for
-    a run that was interrupted: everything then covers the part that ran. `outputs` are further files of
-    results, by name.
+    `meta` holds facts of the whole run, `setup` its input. `complete` is False for an interrupted run: the
+    tables then cover the simulated part. `outputs` are additional files of results, by name.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class Recorded:
         cpu_s: float,
         outputs: Mapping[str, bytes] | None = None,
     ) -> None:
-        """From its parts; `from_recording`, `of` and `load` are the usual ways."""
+        """`from_recording`, `of` and `load` are the usual constructors."""
         self.flows = flows
         self.series = series
         self.entities = entities
@@ -94,7 +96,7 @@ class Recorded:
 
     @property
     def skipped(self) -> list[dict[str, Any]]:
-        """Spans that were not simulated by packets, as the engine tells of them."""
+        """Intervals that were skipped, that is not simulated packet by packet."""
         return list(self.meta.get("skipped", []))
 
     @classmethod
@@ -107,9 +109,7 @@ class Recorded:
         cpu_s: float,
         interrupted: bool,
     ) -> Run:
-        """Take over what the engine recorded of a scenario. `plan` is the dictionary that it was given, or
-        the same as JSON.
-        """
+        """Makes a run from the engine's recording of a scenario. `plan` is a dictionary or JSON."""
         setup = _SetupInMemory(scenario, json.loads(plan) if isinstance(plan, str) else dict(plan))
         return cls.of(setup, recording, wall_s, cpu_s, interrupted)
 
@@ -123,15 +123,15 @@ class Recorded:
         interrupted: bool,
         outputs: Mapping[str, bytes] | None = None,
     ) -> Run:
-        """Take over what the engine recorded."""
+        """Makes a run from the engine's recording."""
         meta = json.loads(recording.meta_json)
         meta["complete"] = bool(meta["complete"]) and not interrupted
         recorded = str(meta.get("recorded", "everything"))
-        if recorded != "everything":  # tens of thousands of queues without a curve say nothing
+        if recorded != "everything":  # leave out tens of thousands of queues without time series
             kept = {"receive", "send", *(("egress",) if "egress queues" in recorded else ())}
             meta["queues"] = [queue for queue in meta["queues"] if queue["kind"] in kept]
         everything = pa.table(recording.counters)
-        # In a large fabric nearly all are zero.
+        # In a large fabric nearly all counters are zero.
         counters = pc.filter(everything, pc.not_equal(everything.column("value"), 0))
         return cls(
             flows=flows_of(recording),
@@ -153,12 +153,12 @@ class Recorded:
 
     @property
     def plan(self) -> Mapping[str, Any]:
-        """What the engine was given."""
+        """The engine's input."""
         return self.setup.plan
 
     @property
     def assumptions(self) -> list[dict[str, str]]:
-        """The settings at a default that no document gives: `setting`, `value` and `why` each."""
+        """Settings at a default without a source: each has `setting`, `value` and `why`."""
         return self.setup.assumptions
 
     @property
@@ -168,40 +168,40 @@ class Recorded:
 
     @property
     def complete(self) -> bool:
-        """Whether the run reached its planned end."""
+        """True if the run reached its planned end."""
         return bool(self.meta["complete"])
 
     @cached_property
     def faults(self) -> list[dict[str, Any]]:
-        """What must not happen and did: `kind`, `where` and a line of `text` each (traffic that stood still,
-        a lossless drop, a deadlock).
+        """Faults such as a standstill, a lossless drop or a deadlock: each has `kind`, `where` and a line of
+        `text`.
         """
         return [*standing_still(self), *self.meta["faults"]]
 
     @property
     def recorded(self) -> str:
-        """What the time series cover, in words: of a large fabric they leave out queues."""
+        """Description of the time series: in a large fabric queues have none."""
         return str(self.meta.get("recorded", "everything"))
 
     @property
     def records_all(self) -> bool:
-        """Whether every queue and signal has a time series."""
+        """True if every queue and signal has a time series."""
         return self.recorded == "everything"
 
     @property
     def records_queues(self) -> bool:
-        """Whether egress queues have time series."""
+        """True if egress queues have time series."""
         return self.records_all or any(queue["kind"] == "egress" for queue in self.meta["queues"])
 
     @property
     def chooses_queues(self) -> bool:
-        """Whether the scenario says which queues have time series, so that others may hold more."""
+        """True if the scenario chooses the queues with time series: other queues may then be fuller."""
         return self.plan.get("record", {}).get("queues") is not None
 
     @cached_property
     def bins(self) -> Bins:
         """The series as arrays."""
-        # A run that ends before its first flow starts has no time to divide.
+        # bin_ps is 0 in a run that ends before its first flow starts.
         return Bins(self.series, self.entities, max(1, int(self.meta["bin_ps"])), int(self.meta["end_ps"]))
 
     @cached_property
@@ -211,7 +211,7 @@ class Recorded:
 
     @cached_property
     def counters_at(self) -> dict[str, dict[str, int]]:
-        """Counters that are not 0, by host, or port of a switch, and by name."""
+        """Counters that are not zero, by name, for each host or port of a switch."""
         found: dict[str, dict[str, int]] = {}
         columns = (self.counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
         for node, port, name, value in zip(*columns, strict=True):
@@ -225,7 +225,7 @@ class Recorded:
 
     @cached_property
     def bulk(self) -> pa.Table:
-        """The flows that are no latency tests; all of them where there are no others."""
+        """Flows that are not latency tests; all flows if there are no others."""
         if not self.latency_tests:
             return self.flows
         tests = pa.array(sorted(self.latency_tests))
@@ -234,13 +234,13 @@ class Recorded:
 
     @cached_property
     def senders(self) -> list[str]:
-        """Hosts that have begun to post messages, in natural order."""
+        """Hosts that have begun to send messages, in natural order."""
         begun = pc.filter(self.bulk.column("src"), pc.is_valid(self.bulk.column("start_ps")))
         return sorted(pc.unique(begun).to_pylist(), key=natural)
 
     @cached_property
     def receivers(self) -> list[str]:
-        """Hosts that messages go to, in natural order."""
+        """Destinations of messages, in natural order."""
         return sorted(pc.unique(self.bulk.column("dst")).to_pylist(), key=natural)
 
     @property
@@ -254,15 +254,15 @@ class Recorded:
 
     @property
     def hops_per_cpu_s(self) -> float:
-        """Packet-hops per CPU-second: one hop is one transmission of a packet over a link. What was skipped
-        counts for nothing.
+        """Packet-hops per CPU-second. A packet-hop is one transmission of a packet over a link; those of skipped
+        intervals do not count.
         """
         hops = self.meta["packet_hops"] - sum(span["packet_hops"] for span in self.skipped)
         return float(hops) / self.cpu_s if self.cpu_s > 0 else float("nan")
 
 
 class _SetupInMemory(ScenarioSetup):
-    """Of a scenario at hand. Its texts take longer than a short run, and not everybody asks for them."""
+    """Set-up of a scenario in memory. Its YAML is made on demand: that takes longer than a short run."""
 
     def __init__(self, scenario: Scenario, plan: dict[str, Any]) -> None:
         names = input_names(scenario)
@@ -278,8 +278,8 @@ class _SetupInMemory(ScenarioSetup):
         return self._checked.about
 
     @property
-    def _plan_of_files(self) -> dict[str, Any]:
-        """With the files of graphs in their place."""
+    def _plan_for_file(self) -> dict[str, Any]:
+        """The plan with names of files in place of graphs."""
         names = input_names(self._checked)
 
         def step(of: dict[str, Any]) -> dict[str, Any]:
@@ -309,7 +309,7 @@ class _SetupInMemory(ScenarioSetup):
 
 
 def _assumed(scenario: Scenario, shown: str) -> list[dict[str, str]]:
-    """The settings at an assumed default that this run rests on: of RoCE and of TCP only where it is used."""
+    """Settings of this run at an assumed default, without those of protocols and controllers that it does not use."""
     unused: tuple[str, ...] = () if scenario.has_tcp else ("host.tcp.", "host.cpu.")
     if scenario.has_tcp and not scenario.has_roce:
         unused = ("host.mtu", "host.transport.", *(f"host.{name}." for name in Controllers.model_fields))
@@ -318,3 +318,23 @@ def _assumed(scenario: Scenario, shown: str) -> list[dict[str, str]]:
     if not scenario.network.hosts:
         unused = ("record.qps", "qos", "failures", "memory_load")
     return [one for one in assumptions(shown) if not one["setting"].startswith(unused)]
+
+
+def cached_by_result(
+    function: Callable[Concatenate[Recorded, Arguments], Value],
+) -> Callable[Concatenate[Recorded, Arguments], Value]:
+    """Caches the return values of a function for as long as the result, its first argument, lives. The other
+    arguments must be hashable; callers must not change the values.
+    """
+    values: WeakKeyDictionary[Recorded, dict[Hashable, Any]] = WeakKeyDictionary()
+
+    @wraps(function)
+    def cached(result: Recorded, /, *args: Arguments.args, **more: Arguments.kwargs) -> Value:
+        known = values.setdefault(result, {})
+        key = (args, *more.items())
+        if key not in known:
+            known[key] = function(result, *args, **more)
+        value: Value = known[key]
+        return value
+
+    return cached

@@ -1,6 +1,6 @@
-"""What a run was set up from: a scenario, or the files of another simulator; and what its results need of it.
+"""The input of a run: a scenario, or the files of another simulator.
 
-Results, summary and report ask only what `Setup` answers, so they are the same for every form.
+Results, summary and report use only `Setup`, so that they work for every kind of input.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tailback.scenario.show import INPUTS
 from tailback.wire import ETHERNET_OVERHEAD_BYTES, RETH_BYTES, ROCE_OVERHEAD_BYTES, TCP_HEADER_BYTES
 
 ROCE, TCP = "roce", "tcp"
-"""What the column `protocol` of the flows says."""
-TRIMMED = "trimmed: its headers went on"
-"""The reason of a drop of nothing but the payload."""
+"""Values of the column `protocol` of the flows."""
+TRIMMED_REASON = "trimmed: its headers went on"
+"""The engine's reason of a drop of only the payload."""
 
 
-class Shown(NamedTuple):
-    """The text that a report ends with: what was run."""
+class ReportSection(NamedTuple):
+    """The last section of a report: the input of the run."""
 
     heading: str
     caption: str
@@ -34,19 +34,19 @@ class Shown(NamedTuple):
 
 
 class Setup(Protocol):
-    """What a run was set up from."""
+    """The input of a run."""
 
     @property
     def about(self) -> str:
-        """A line on the run, in its author's words; or nothing."""
+        """The author's description of the run; may be empty."""
 
     @property
     def plan(self) -> Mapping[str, Any]:
-        """What the engine was given."""
+        """The engine's input."""
 
     @property
     def duration_ps(self) -> int:
-        """The simulated time that was planned."""
+        """The planned simulated time."""
 
     @property
     def lossless(self) -> list[int]:
@@ -58,7 +58,7 @@ class Setup(Protocol):
 
     @property
     def writer_qps(self) -> int:
-        """Queue pairs that are no single messages, and TCP connections."""
+        """Number of queue pairs with more than one message, and of TCP connections."""
 
     @property
     def listed_items(self) -> list[str]:
@@ -66,19 +66,19 @@ class Setup(Protocol):
 
     @property
     def link_events(self) -> int:
-        """How often a link was to fail or to be repaired."""
+        """Number of failures and repairs of links."""
 
     @property
     def assumptions(self) -> list[dict[str, str]]:
-        """Settings at a default that no document gives: `setting`, `value` and `why` each."""
+        """Settings at a default without a source: each has `setting`, `value` and `why`."""
 
     @property
     def not_honoured(self) -> dict[str, str]:
-        """What was asked for and not done, and why."""
+        """Settings that were ignored, and why."""
 
     @property
-    def shown(self) -> Shown:
-        """The run as the report ends with it."""
+    def report_section(self) -> ReportSection:
+        """The last section of the report."""
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -86,46 +86,43 @@ class Setup(Protocol):
 
     @property
     def long_files(self) -> Mapping[str, Copied]:
-        """More of them, that may be too long to be in memory."""
+        """Further files, which may be too long for memory."""
 
     def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
-        """Payload, and what it takes on the wire when every packet arrives once.
-
-        Of a message of this host, or of a full segment of a connection without an end.
+        """Payload, and bytes on the wire if every packet is sent once, of a message of this host, or of a full
+        segment of a connection without an end.
         """
 
 
 @dataclass(frozen=True)
 class ScenarioSetup:
-    """A scenario with every default filled in, and the plan made of it."""
+    """A resolved scenario and its plan."""
 
     scenario_yaml: str
     plan: dict[str, Any]
     assumptions: list[dict[str, str]] = field(default_factory=list)
     inputs: dict[str, bytes] = field(default_factory=dict)
-    """Files that the scenario names, by their names in the folder."""
+    """Files that the scenario refers to, by their names in the folder."""
     long_inputs: Mapping[str, Copied] = field(default_factory=dict)
-    """More of them, that may be too long to be in memory."""
+    """Further files, which may be too long for memory."""
 
     @property
     def about(self) -> str:
-        """The scenario's own words about itself."""
         scenario = self.scenario
         return str(scenario.get("about") or "") if isinstance(scenario, dict) else ""
 
     @cached_property
     def scenario(self) -> Any:
         """The scenario as plain data."""
-        return from_yaml(self.scenario_yaml, "scenario.yaml", most_bytes=RESOLVED_BYTES).data
+        return from_yaml(self.scenario_yaml, "scenario.yaml", max_bytes=RESOLVED_BYTES).data
 
     @property
     def duration_ps(self) -> int:
-        """As planned."""
         return int(self.plan["run"]["duration"])
 
     @property
     def lossless(self) -> list[int]:
-        """Of all kinds of switch, and of the receive buffers of all kinds of host."""
+        """Priorities that are lossless at any switch or in any host's receive buffer."""
         found = {prio for model in self.plan["switch_models"] for prio in model["lossless"]}
         paths = [nic["host_path"] for nic in self.plan["nics"] if nic.get("host_path")]
         for part in (part for path in paths for part in path["receive_buffers"]):
@@ -134,34 +131,29 @@ class ScenarioSetup:
 
     @property
     def network(self) -> Network:
-        """That of the plan."""
-        return _of_plan(self.plan)
+        return _network_of_plan(self.plan)
 
     @property
     def writer_qps(self) -> int:
-        """Of all writers and TCP connections."""
         qps = sum(writer["qps"] for writer in self.plan.get("writers", []))
         return int(qps + sum(entry["connections"] for entry in self.plan.get("tcp_connections", [])))
 
     @property
     def listed_items(self) -> list[str]:
-        """In the order of the scenario."""
         return [str(item) for item in self.plan.get("flows", {}).get("items", [])]
 
     @property
     def link_events(self) -> int:
-        """As planned."""
         return len(link_changes(self.plan))
 
     @property
     def not_honoured(self) -> dict[str, str]:
-        """Nothing: a scenario with a key that is not known is refused."""
+        """Empty: a scenario with an unknown key is refused."""
         return {}
 
     @property
-    def shown(self) -> Shown:
-        """The scenario."""
-        return Shown(
+    def report_section(self) -> ReportSection:
+        return ReportSection(
             "The scenario, resolved",
             "Every setting of this run, defaults filled in. This text alone repeats the run; it is also "
             "scenario.yaml beside this report.",
@@ -170,18 +162,16 @@ class ScenarioSetup:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """The scenario and the files that it names, which repeat the run, and the plan."""
-        plan = in_lines(self._plan_of_files)
+        plan = in_lines(self._plan_for_file)
         return {"scenario.yaml": self.scenario_yaml.encode(), "plan.json": plan.encode(), **self.inputs}
 
     @property
     def long_files(self) -> Mapping[str, Copied]:
-        """Of those that the scenario names."""
         return self.long_inputs
 
     @property
-    def _plan_of_files(self) -> dict[str, Any]:
-        """The plan as a file has it."""
+    def _plan_for_file(self) -> dict[str, Any]:
+        """The plan as it is written to plan.json."""
         return self.plan
 
     @cached_property
@@ -189,7 +179,7 @@ class ScenarioSetup:
         return {host["name"]: self.plan["nics"][host["nic"]] for host in self.plan["hosts"]}
 
     def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
-        """Payload and the headers of each packet; the RETH is in the first packet of a message only."""
+        """See `Setup`. Only the first packet of a message has a RETH."""
         nic = self._nic_of[src]
         if protocol == TCP:
             segment = nic["tcp"]["mtu"] - TCP_HEADER_BYTES
@@ -200,7 +190,7 @@ class ScenarioSetup:
 
     @classmethod
     def read(cls, folder: Path, summary: Mapping[str, Any]) -> ScenarioSetup:
-        """From the folder of a run."""
+        """Reads the set-up from the folder of a run."""
         return cls(
             read_file(folder / "scenario.yaml", RESOLVED_BYTES).decode("utf-8"),
             read_json(folder / "plan.json"),
@@ -213,14 +203,14 @@ class ScenarioSetup:
 
 
 def link_changes(plan: Mapping[str, Any]) -> list[tuple[int, int, bool]]:
-    """When which link of a plan fails, or comes up again: by time, in picoseconds."""
+    """Time in picoseconds, link, and state (True: up) of each failure and repair in a plan, by time."""
     found = [(one["at"], one["link"], False) for one in plan.get("failures", [])]
     repaired = [one for one in plan.get("failures", []) if one["repair"] is not None]
     return sorted(found + [(one["repair"], one["link"], True) for one in repaired])
 
 
-def _of_plan(plan: Mapping[str, Any]) -> Network:
-    """The network of a plan, that of the HPCC profile included: there a node is a number."""
+def _network_of_plan(plan: Mapping[str, Any]) -> Network:
+    """The network of a plan. In a plan of the HPCC profile a node is a number."""
     if "nodes" in plan:
         switches = set(plan["switches"])
         names = [f"{'s' if node in switches else 'h'}{node}" for node in range(plan["nodes"])]

@@ -1,4 +1,4 @@
-"""The log of signals of a run: who told whom to wait, how, because of which queue, and when."""
+"""The log of congestion signals of a run: sender, receiver, kind, queue and time of each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailback.recorded.alike import alike
 from tailback.recorded.bins import PS_PER_S, Array, Bins, changes
+from tailback.recorded.distinct_rows import distinct_rows
 from tailback.text import natural
 
 CE_MARK = "ce-mark"
@@ -25,29 +25,29 @@ DELAY_PROBE = "delay-probe"
 BQL_STOP = "bql-stop"
 RING_STOP = "ring-stop"
 
-LASTING = (PFC_PAUSE, PFC_XOFF, PCIE_CREDIT_STALL)
-"""Signals that last: of others there is a count."""
+SIGNALS_WITH_DURATION = (PFC_PAUSE, PFC_XOFF, PCIE_CREDIT_STALL)
+"""Logged with their duration; all other signals are counted."""
 
-_NAME = pa.dictionary(pa.int32(), pa.string())
-SCHEMA = pa.schema(
+_NAME_TYPE = pa.dictionary(pa.int32(), pa.string())
+SIGNALS_SCHEMA = pa.schema(
     [
-        *((name, _NAME) for name in ("queue", "signal", "from", "to")),
+        *((name, _NAME_TYPE) for name in ("queue", "signal", "from", "to")),
         *((name, pa.int64()) for name in ("start_ps", "end_ps", "count", "duration_ps")),
     ]
 )
-"""A row for each bin in which there was any of a signal between two; for the whole run where bins are not
-known.
+"""A row for each bin, signal, queue and pair of nodes with at least one signal; a single row for the whole run
+where the bins of a signal are not known.
 
-`queue` is the one that is full, or that waits; null for end points. `from` and `to` are nodes: null where
-several may be meant, or nobody. One of `count` and `duration_ps` is null.
+`queue` is the queue that is full or waits; null for end points. `from` and `to` are nodes; null where there are
+several or none. Either `count` or `duration_ps` is null.
 """
 
 
 class SignalLog:
-    """The log of a run, by bin."""
+    """The signals of a run, by bin."""
 
     def __init__(self, table: pa.Table, bins: Bins) -> None:
-        """Of a table as `SCHEMA` has it, on these bins."""
+        """`table` has `SIGNALS_SCHEMA`."""
         self._bins = bins
         self._table = table
         names = {name: table.column(name).combine_chunks() for name in ("queue", "signal")}
@@ -57,7 +57,7 @@ class SignalLog:
         amount = pc.coalesce(table.column("count"), table.column("duration_ps")).to_numpy()
         start_s, end_s = (table.column(name).to_numpy() / PS_PER_S for name in ("start_ps", "end_ps"))
         at = np.rint(start_s / bins.bin_s).astype(np.int64)
-        # For the others it is not known when in the run it was.
+        # Rows that are longer than a bin do not say when the signals were sent.
         in_bin = (end_s - start_s <= bins.bin_s * 1.5) & (at < bins.count)
         pairs = signal.astype(np.int64) * (len(queues) + 1) + queue
         keys = changes(np.sort(pairs))
@@ -67,7 +67,7 @@ class SignalLog:
         self._rows: dict[tuple[str, str | None], Array] = {}
         for key, row in zip(keys.tolist(), rows, strict=True):
             name = signals[key // (len(queues) + 1)]
-            if name in LASTING:
+            if name in SIGNALS_WITH_DURATION:
                 row /= PS_PER_S * bins.width_s
             row.setflags(write=False)
             self._rows[name, [*queues, None][key % (len(queues) + 1)]] = row
@@ -75,28 +75,28 @@ class SignalLog:
         self._zeros.setflags(write=False)
 
     def values(self, queue: str, *signals: str) -> Array:
-        """Of a queue, one value a bin: how often there was one of these signals, or, of those that last, for
-        which share of the bin.
+        """For one queue, one value per bin: the number of these signals or, for signals with a duration, their
+        share of the bin.
         """
         return sum((self._rows.get((signal, queue), self._zeros) for signal in signals), start=self._zeros)
 
     def queues(self, signal: str) -> list[str]:
-        """The queues that have a signal in some bin, in natural order."""
+        """Queues with this signal in at least one bin, in natural order."""
         found = (queue for (name, queue), row in self._rows.items() if name == signal and row.any())
         return sorted((queue for queue in found if queue is not None), key=natural)
 
     def total(self, signal: str) -> Array:
-        """The sum over all, one value a bin; queues without bins are not in it."""
+        """The sum over all queues, one value per bin, without rows whose bin is not known."""
         rows = (row for (name, _), row in self._rows.items() if name == signal)
         return sum(rows, start=self._zeros)
 
     def greatest_mean(self, signal: str, since_s: float, until_s: float | None = None) -> float:
-        """The time-weighted mean at the queue where that is greatest; 0 without any."""
+        """The largest time-weighted mean of all queues; 0 if there are none."""
         rows = (self.values(queue, signal) for queue in self.queues(signal))
         return max((self._bins.mean(row, since_s, until_s) for row in rows), default=0.0)
 
     def count(self, *signals: str, from_: str | None = None, to: str | None = None) -> int:
-        """How often there was one of these signals in the whole run; of one node, and to one node."""
+        """Number of these signals in the whole run; optionally only from or to one node."""
         found: Iterable[tuple[str, str | None, str | None]] = self._counts
         if from_ is not None and to is not None:
             found = ((signal, from_, to) for signal in signals)
@@ -108,23 +108,23 @@ class SignalLog:
 
     @cached_property
     def _counts(self) -> dict[tuple[str, str | None, str | None], int]:
-        """By signal and both nodes: those of all ports of a large fabric are asked for one by one."""
-        keys, place = alike(self._table, ["signal", "from", "to"])
+        """By signal and both nodes: a large fabric asks for each port."""
+        keys, index = distinct_rows(self._table, ["signal", "from", "to"])
         counts = np.zeros(len(keys), dtype=np.int64)
-        np.add.at(counts, place, pc.fill_null(self._table.column("count"), 0).to_numpy())
+        np.add.at(counts, index, pc.fill_null(self._table.column("count"), 0).to_numpy())
         return {
             (key["signal"], key["from"], key["to"]): count
             for key, count in zip(keys, counts.tolist(), strict=True)
         }
 
     def lasted_s(self, signal: str) -> float:
-        """How long queues had a signal in the whole run, all added up."""
+        """Total duration of a signal over all queues."""
         kept = pc.equal(pc.cast(self._table.column("signal"), pa.string()), signal)
         return float(pc.sum(pc.filter(self._table.column("duration_ps"), kept)).as_py() or 0) / PS_PER_S
 
     def summed(self) -> list[dict[str, Any]]:
-        """What each told each in the whole run, most first of each signal: as the table, with `first_ps` and
-        `last_ps`, when the first bin with any began and the last one ended.
+        """Sums over the whole run by signal, queue and nodes, largest first within each signal. `first_ps` and
+        `last_ps` are the start of the first and the end of the last bin with such a signal.
         """
         names = ["signal", "queue", "from", "to"]
         grouped = self._table.group_by(names, use_threads=False).aggregate(
@@ -134,17 +134,19 @@ class SignalLog:
         order |= {"start_ps_min": "first_ps", "end_ps_max": "last_ps"}
         rows = grouped.rename_columns([order.get(name, name) for name in grouped.column_names]).to_pylist()
 
-        def place(row: dict[str, Any]) -> tuple[Any, ...]:
+        def sort_key(row: dict[str, Any]) -> tuple[Any, ...]:
             return (
                 row["signal"],
                 -(row["count"] or row["duration_ps"]),
                 *(natural(row[n] or "") for n in names),
             )
 
-        return sorted(rows, key=place)
+        return sorted(rows, key=sort_key)
 
 
 def as_table(rows: Iterable[dict[str, Any]]) -> pa.Table:
-    """Rows as such a table."""
-    plain = pa.schema([(field.name, pa.string() if field.type == _NAME else field.type) for field in SCHEMA])
-    return pa.Table.from_pylist(list(rows), schema=plain).cast(SCHEMA)
+    """A table of `SIGNALS_SCHEMA` from rows."""
+    plain = pa.schema(
+        [(field.name, pa.string() if field.type == _NAME_TYPE else field.type) for field in SIGNALS_SCHEMA]
+    )
+    return pa.Table.from_pylist(list(rows), schema=plain).cast(SIGNALS_SCHEMA)

@@ -1,4 +1,4 @@
-"""When a run stood still: traffic had bytes to send or outstanding, and nothing of it moved."""
+"""Standstill: intervals in which flows had bytes to send or outstanding, and none were delivered."""
 
 from __future__ import annotations
 
@@ -13,38 +13,36 @@ from tailback.recorded.bins import PS_PER_S, Bins
 from tailback.recorded.setup import Setup
 from tailback.recorded.signals import PFC_PAUSE, SignalLog
 
-LEAST_SHARE = 0.1
-"""Of the run: shorter gaps are not told."""
-LEAST_FLIGHTS = 20
-"""Of the longest delay of a link: bytes that are on their way for so long are not standing still."""
-TRICKLE = 1e-3
-"""Of all receivers' line rate: fewer bytes than this on the wire are timeouts that try again."""
-LONGEST_PAUSE_BITS = 65_535 * 512
-"""What a link carries in the longest pause that a frame can ask for (IEEE 802.1Qbb)."""
-LEAST_PAUSES = 3
-"""Of the longest: who is paused for less waits for a receiver that is slow, and is not stuck."""
-PAUSED = 0.999
-"""Share of a bin from which a queue was paused for all of it."""
-MOST_NAMED = 3
+MIN_SHARE_OF_RUN = 0.1
+"""Shorter gaps are not reported."""
+MIN_LINK_DELAYS = 20
+"""Multiples of the longest link delay: in shorter gaps bytes may just be in flight."""
+MAX_IDLE_WIRE_SHARE = 1e-3
+"""Share of all receivers' line rate. Less traffic on the wire is only retransmissions after timeouts."""
+MAX_PAUSE_BITS = 65_535 * 512
+"""The longest pause of a frame, in bit times (IEEE 802.1Qbb)."""
+MIN_PAUSES = 3
+"""Multiples of the longest pause: a sender that is paused for less waits for a slow receiver."""
+MIN_PAUSED_SHARE = 0.999
+"""Share of a bin from which a queue counts as paused for the whole bin."""
+MAX_NAMED_FLOWS = 3
 
-KIND = "standing_still"
-Mask = npt.NDArray[np.bool_]
+STANDING_STILL = "standing_still"
+BinMask = npt.NDArray[np.bool_]
 
 
 class _Run(Protocol):
-    """What of a run is looked at."""
+    """The parts of a run that are needed here."""
 
     flows: Any
     meta: dict[str, Any]
     setup: Setup
 
     @property
-    def bins(self) -> Bins:
-        """Its series."""
+    def bins(self) -> Bins: ...
 
     @property
-    def signal_log(self) -> SignalLog:
-        """Its signals."""
+    def signal_log(self) -> SignalLog: ...
 
 
 class _Gap(NamedTuple):
@@ -53,9 +51,9 @@ class _Gap(NamedTuple):
 
 
 def standing_still(result: _Run) -> list[dict[str, Any]]:
-    """A fault where the run, or a sender that was paused, stood still for a tenth of the run or longer.
+    """Returns a fault if the run, or a paused sender, stood still for a tenth of the run or longer.
 
-    The longest gap is told. A run that ended in a deadlock has a fault of its own, which says as much.
+    The fault describes the longest gap. A run that ended in a deadlock already has a fault.
     """
     if not result.flows.num_rows or "lab" in result.meta or "start_ps" not in result.flows.column_names:
         return []
@@ -63,31 +61,31 @@ def standing_still(result: _Run) -> list[dict[str, Any]]:
         return []
     bins = result.bins
     slowest_bps = min(result.meta["line_rate_bps"].values(), default=1e9)
-    least_s = max(
-        LEAST_SHARE * bins.end_s,
-        LEAST_FLIGHTS * _longest_delay_s(result),
-        LEAST_PAUSES * LONGEST_PAUSE_BITS / slowest_bps,
+    min_s = max(
+        MIN_SHARE_OF_RUN * bins.end_s,
+        MIN_LINK_DELAYS * _longest_delay_s(result),
+        MIN_PAUSES * MAX_PAUSE_BITS / slowest_bps,
     )
     if not bins.has_any("goodput_rx_bps"):
         return []
     line = sum(result.meta["line_rate_bps"].values())
-    still = (bins.total("goodput_rx_bps") == 0) & (bins.total("wire_rx_bps") <= TRICKLE * line)
-    gap = _longest(result, still & _outstanding(result, None, None), least_s)
+    still = (bins.total("goodput_rx_bps") == 0) & (bins.total("wire_rx_bps") <= MAX_IDLE_WIRE_SHARE * line)
+    gap = _longest(result, still & _outstanding(result, None, None), min_s)
     if gap is not None:
         queue = _paused_in(result, gap)
         if queue is not None or gap.end_s - gap.begin_s >= _longest_pacing_s(result):
             return [_fault(result, gap, None, None, queue)]
     found = []
     for queue in bins.entities("paused_share", kind="send"):
-        paused = result.signal_log.values(queue, PFC_PAUSE) >= PAUSED
-        if not paused.sum() * bins.bin_s >= least_s - bins.bin_s:
+        paused = result.signal_log.values(queue, PFC_PAUSE) >= MIN_PAUSED_SHARE
+        if not paused.sum() * bins.bin_s >= min_s - bins.bin_s:
             continue
         node, priority = bins.entity(queue).node, int(queue.rpartition("/sq")[2])
         if node is None:
             continue
-        # What it sent before may still be delivered, slowly.
+        # Data that it sent before may still be delivered slowly.
         paused &= bins.values(node, "goodput_tx_bps") == 0
-        gap = _longest(result, paused & _outstanding(result, node, priority), least_s)
+        gap = _longest(result, paused & _outstanding(result, node, priority), min_s)
         if gap is not None:
             found.append((gap.begin_s - gap.end_s, queue, node, priority, gap))
     if not found:
@@ -101,8 +99,8 @@ def _longest_delay_s(result: _Run) -> float:
 
 
 def _longest_pacing_s(result: _Run) -> float:
-    """Time between two packets of a queue pair at the lowest rate that DCQCN sets: with few of them, all may
-    wait for so long.
+    """Time between two packets of a queue pair at DCQCN's minimum rate: a few queue pairs may all wait that
+    long.
     """
     return max(
         (
@@ -116,9 +114,9 @@ def _longest_pacing_s(result: _Run) -> float:
 
 
 def _flows(result: _Run, node: str | None, priority: int | None) -> Any:
-    """RoCE flows that have begun and have something to send until they end, of a sender and priority or all.
+    """RoCE flows that have begun, of one sender and priority or all; they have data to send until they end.
 
-    Ranks of a job compute between messages, and TCP may wait for a timeout: neither is stuck then.
+    Flows of jobs and TCP are left out: ranks compute between messages, and TCP may wait for a timeout.
     """
     flows = result.flows
     wanted = ("src", "dst", "item", "protocol", "priority", "start_ps", "end_ps")
@@ -140,8 +138,8 @@ def _times(result: _Run, flows: Any) -> tuple[Any, Any]:
     return start, end
 
 
-def _outstanding(result: _Run, node: str | None, priority: int | None) -> Mask:
-    """Bins through all of which a flow had begun and not ended."""
+def _outstanding(result: _Run, node: str | None, priority: int | None) -> BinMask:
+    """Bins for whose whole length some flow was active."""
     bins = result.bins
     start, end = _times(result, _flows(result, node, priority))
     first = np.searchsorted(bins.start_s, start - 1e-15)
@@ -153,8 +151,8 @@ def _outstanding(result: _Run, node: str | None, priority: int | None) -> Mask:
     return np.asarray(np.cumsum(count)[:-1] > 0)
 
 
-def _longest(result: _Run, still: Mask, least_s: float) -> _Gap | None:
-    """The longest time of bins that follow each other, if it is long enough."""
+def _longest(result: _Run, still: BinMask, min_s: float) -> _Gap | None:
+    """The longest sequence of adjacent bins, if it lasts at least `min_s`."""
     bins = result.bins
     edges = np.flatnonzero(np.diff(np.concatenate(([False], still, [False])).astype(np.int8)))
     gaps = [
@@ -162,11 +160,11 @@ def _longest(result: _Run, still: Mask, least_s: float) -> _Gap | None:
         for first, last in zip(edges[::2], edges[1::2], strict=True)
     ]
     gap = max(gaps, key=lambda one: one.end_s - one.begin_s, default=None)
-    return gap if gap is not None and gap.end_s - gap.begin_s >= least_s * (1 - 1e-9) else None
+    return gap if gap is not None and gap.end_s - gap.begin_s >= min_s * (1 - 1e-9) else None
 
 
 def _paused_in(result: _Run, gap: _Gap) -> str | None:
-    """The queue that was paused for most of a gap: of several the one nearest to a receiver."""
+    """The queue that was paused for the largest share of a gap; among equal ones, the one next to a receiver."""
     bins, hosts = result.bins, set(result.setup.network.hosts)
     best: tuple[float, bool, str] | None = None
     for queue in result.signal_log.queues(PFC_PAUSE):
@@ -185,9 +183,9 @@ def _fault(
     flows = _flows(result, node, priority)
     start, end = _times(result, flows)
     there = np.flatnonzero((start < gap.end_s) & (end > gap.begin_s))
-    few = flows.take(there[:MOST_NAMED]).select(["src", "dst"]).to_pylist()
+    few = flows.take(there[:MAX_NAMED_FLOWS]).select(["src", "dst"]).to_pylist()
     named = ", ".join(dict.fromkeys(f"{row['src']} to {row['dst']}" for row in few))
-    more = f" and {text.count(len(there) - MOST_NAMED)} more" if len(there) > MOST_NAMED else ""
+    more = f" and {text.count(len(there) - MAX_NAMED_FLOWS)} more" if len(there) > MAX_NAMED_FLOWS else ""
     lasted = gap.end_s - gap.begin_s
     when = (
         f"since {text.duration(gap.begin_s)}"
@@ -205,7 +203,7 @@ def _fault(
         words += f"; {queue} was paused for {text.share(share)} of that time"
         place = bins.entity(queue)
     return {
-        "kind": KIND,
+        "kind": STANDING_STILL,
         "where": queue or (f"{few[0]['src']} to {few[0]['dst']}" if few else ""),
         "node": (place.node if place else None) or "",
         "peer": (place.peer if place else None) or "",

@@ -63,7 +63,7 @@ def render(result: Recorded) -> str:
         *((plot.id, plot.heading) for plot in plots),
         *([("network", "The network")] if network else []),
         *((table.id, table.heading) for table in shown),
-        ("scenario", result.setup.shown.heading),
+        ("scenario", result.setup.report_section.heading),
     ]
     template = environment().get_template("report.html.j2")
     return template.render(
@@ -88,7 +88,7 @@ def render(result: Recorded) -> str:
         tables=shown,
         faults=result.faults,
         network=network,
-        shown=result.setup.shown,
+        shown=result.setup.report_section,
     )
 
 

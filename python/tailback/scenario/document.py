@@ -150,9 +150,9 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
 class _Builder:
     """Turns a node graph into a `Document`, and collects what is wrong with it."""
 
-    def __init__(self, label: str, lines: bool, most_values: int) -> None:
+    def __init__(self, label: str, lines: bool, max_values: int) -> None:
         self.label = label
-        self.most_values = most_values
+        self.max_values = max_values
         self.lines = lines
         self.origins: dict[Path, str] = {}
         self.problems: list[Problem] = []
@@ -170,8 +170,8 @@ class _Builder:
     def build(self, node: yaml.Node, path: Path, place: str) -> Any:
         """The data of a node; `place` is that of its key, which is where a reader looks for it."""
         self.values += 1
-        if self.values > self.most_values:
-            text = f"found more than {self.most_values} values (aliases expanded), expected at most that many"
+        if self.values > self.max_values:
+            text = f"found more than {self.max_values} values (aliases expanded), expected at most that many"
             raise InputError.at(place, text, path[:4])
         self.origins[path] = place
         if id(node) in self.open:
@@ -242,15 +242,15 @@ def _plain_scalar(text: str) -> Any:
 
 
 def from_yaml(
-    text: str | bytes, label: str, *, lines: bool = True, most_bytes: int = SCENARIO_BYTES
+    text: str | bytes, label: str, *, lines: bool = True, max_bytes: int = SCENARIO_BYTES
 ) -> Document:
-    """Reads YAML of at most `most_bytes`; `label` names it in problems, with the line added if `lines`.
+    """Reads YAML of at most `max_bytes`; `label` names it in problems, with the line added if `lines`.
 
     Raises:
         InputError: not UTF-8, not YAML, too large, too deep, a field twice, tags.
     """
-    if len(text) > most_bytes:
-        large = f"found more than {format_size(most_bytes)}, expected at most that"
+    if len(text) > max_bytes:
+        large = f"found more than {format_size(max_bytes)}, expected at most that"
         raise InputError.at(label, large)
     if isinstance(text, bytes):
         try:
@@ -273,7 +273,7 @@ def from_yaml(
     if node is None:
         return Document(None, {(): place})
     # As many values a byte whatever the size is.
-    builder = _Builder(label, lines, MAX_VALUES * max(1, most_bytes // SCENARIO_BYTES))
+    builder = _Builder(label, lines, MAX_VALUES * max(1, max_bytes // SCENARIO_BYTES))
     data = builder.build(node, (), place)
     if builder.problems:
         raise InputError(builder.problems)

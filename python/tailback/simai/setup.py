@@ -13,7 +13,7 @@ from tailback.hpcc.inputs import CONFIG
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup
-from tailback.recorded.setup import Shown
+from tailback.recorded.setup import ReportSection
 from tailback.simai.inputs import SETTINGS, TOPOLOGY, WORKLOAD, SimaiInputs, load_inputs, options_of
 
 SIMAI_FILES = (SETTINGS, CONFIG, TOPOLOGY, WORKLOAD)
@@ -54,10 +54,10 @@ class SimaiSetup(HpccSetup):
         return {**super().not_honoured, **self.simai.not_honoured}
 
     @property
-    def shown(self) -> Shown:
+    def report_section(self) -> ReportSection:
         """The workload."""
         text = self.files[WORKLOAD].decode("utf-8", "backslashreplace")
-        return Shown(
+        return ReportSection(
             WORKLOAD,
             f"As it was read; {TOPOLOGY} and {CONFIG} are beside this report. In its folder the run repeats "
             f"itself with {self.simai.command}",

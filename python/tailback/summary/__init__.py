@@ -18,12 +18,11 @@ from tailback.measures.critical_path import critical_paths
 from tailback.measures.fairness import jain, min_max
 from tailback.measures.jobs import jobs
 from tailback.recorded.bins import PS_PER_S
-from tailback.recorded.remember import remembered
-from tailback.recorded.run import Recorded
+from tailback.recorded.run import Recorded, cached_by_result
 from tailback.summary import bridge, hosts, veth
 
 
-@remembered
+@cached_by_result
 def summarise(result: Recorded) -> dict[str, Any]:
     """Every figure is a measure of `tailback.measures`; rates in bit/s, sizes in bytes, times in seconds.
 
@@ -39,7 +38,7 @@ def summarise(result: Recorded) -> dict[str, Any]:
     return {name: section(result, name) for name in SECTIONS if name not in left_out}
 
 
-@remembered
+@cached_by_result
 def section(result: Recorded, name: str) -> Any:
     """A section of the summary alone, without working out the others; None where there is none such."""
     return SECTIONS[name](result) if name in SECTIONS else None

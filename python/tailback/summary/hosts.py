@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 from tailback import measures
 from tailback.files.json import number
 from tailback.measures import Since, total_goodput
-from tailback.recorded.parts import items
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP
+from tailback.recorded.traffic_items import items
 
 
 def by_protocol(result: Recorded, since: Since) -> dict[str, Any]:

@@ -136,9 +136,9 @@ def _read(name: str, opened: Opened) -> Iterator[pa.RecordBatch]:
     from tailback.files.parquet import parquet_groups
 
     if name.endswith(".parquet"):
-        most_values = GRAPH_OPERATIONS * len(COLUMNS)
+        max_values = GRAPH_OPERATIONS * len(COLUMNS)
         # An operation may wait for very many.
-        for table in parquet_groups(opened, GRAPH_OPERATIONS, most_values, GRAPH_BYTES, ("after",)):
+        for table in parquet_groups(opened, GRAPH_OPERATIONS, max_values, GRAPH_BYTES, ("after",)):
             _check_columns(name, table.column_names)
             yield from table.to_batches(_BLOCK_ROWS)
     else:

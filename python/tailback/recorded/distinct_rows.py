@@ -1,4 +1,4 @@
-"""Rows of a table that are alike in some columns."""
+"""Distinct values of some columns of a table."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 Numbers = npt.NDArray[np.int64]
 
 
-def alike(table: pa.Table, keys: Sequence[str]) -> tuple[list[dict[str, Any]], Numbers]:
-    """The values of some columns, each combination once, and the number of each row's.
+def distinct_rows(table: pa.Table, keys: Sequence[str]) -> tuple[list[dict[str, Any]], Numbers]:
+    """The distinct combinations of values in some columns, and for each row the index of its combination.
 
-    As `Table.group_by`, for whose sake Arrow loads all that it reads files and queries with.
+    `Table.group_by` would load Arrow's readers and query engine.
     """
     number: Numbers = np.zeros(table.num_rows, dtype=np.int64)
     values = {}
@@ -24,11 +24,11 @@ def alike(table: pa.Table, keys: Sequence[str]) -> tuple[list[dict[str, Any]], N
         column = table.column(key).combine_chunks()
         encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, "encode")
         values[key], places = encoded.dictionary.to_pylist(), encoded.indices
-        if places.null_count:  # a dictionary keeps its nulls among the places
+        if places.null_count:  # nulls of a dictionary array are nulls of its indices
             values[key].append(None)
             places = pc.fill_null(places, len(values[key]) - 1)
         number = number * len(values[key]) + places.to_numpy(zero_copy_only=False)
-    # `pa.array` would load masked arrays to ask whether this is one.
+    # `pa.array` would import numpy.ma to check for masked arrays.
     coded = pa.Array.from_buffers(pa.int64(), len(number), [None, pa.py_buffer(number)])
     found = pc.dictionary_encode(coded)
     rows = []

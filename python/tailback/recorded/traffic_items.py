@@ -1,60 +1,59 @@
-"""Parts of a run's traffic: one traffic item, or all of a protocol; and what the time series know of each."""
+"""Time series of parts of a run's traffic: one traffic item, or all items of a protocol."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow.compute as pc
 
-from tailback.recorded.alike import alike
 from tailback.recorded.bins import Array
-from tailback.recorded.remember import remembered
-from tailback.recorded.run import Recorded
+from tailback.recorded.distinct_rows import distinct_rows
+from tailback.recorded.run import Recorded, cached_by_result
 from tailback.recorded.setup import ROCE, TCP
 from tailback.text import natural
 
 
-@remembered
+@cached_by_result
 def items(result: Recorded) -> dict[str, str]:
-    """The traffic items of a run, in natural order, with the protocol of each."""
+    """The traffic items of a run in natural order, and the protocol of each."""
     flows = result.flows
     if "item" not in flows.column_names:
         return {}
     if "protocol" not in flows.column_names:
         return dict.fromkeys(sorted(pc.unique(flows.column("item")).to_pylist(), key=natural), ROCE)
-    pairs, _ = alike(flows, ["item", "protocol"])
+    pairs, _ = distinct_rows(flows, ["item", "protocol"])
     return {row["item"]: row["protocol"] for row in sorted(pairs, key=lambda row: natural(row["item"]))}
 
 
 def selected(result: Recorded, item: str | None, protocol: str | None) -> list[str] | None:
-    """The items that are meant; None when that is all of them.
+    """The items with this name and protocol; None if that is all items.
 
     Raises:
-        ValueError: there is no such item in this run, or no such protocol anywhere.
+        ValueError: the run has no such item, or there is no such protocol.
     """
     known = items(result)
     if item is not None and item not in known:
         raise ValueError(f"item is {item!r}; expected one of {', '.join(known)}")
     if protocol not in (None, ROCE, TCP):
         raise ValueError(f"protocol is {protocol!r}; expected {ROCE} or {TCP}")
-    kept = [name for name, speaks in known.items() if item in (None, name) and protocol in (None, speaks)]
+    kept = [name for name, used in known.items() if item in (None, name) and protocol in (None, used)]
     return None if len(kept) == len(known) else kept
 
 
 def goodput(result: Recorded, item: str | None = None, protocol: str | None = None) -> Array | None:
-    """Payload a second that receivers took in order of this part of the traffic, one value a bin.
+    """Payload in bit/s of this part of the traffic that receivers took in order, one value per bin.
 
-    None where the time series do not tell the parts apart.
+    None if there are no time series for each item.
     """
     return _of_items(result, selected(result, item, protocol))
 
 
 def bulk_goodput(result: Recorded) -> Array:
-    """The same of what senders and receivers of a run send and get: no latency tests beside other traffic.
+    """Goodput without latency tests, unless there is no other traffic.
 
-    All of it where the time series do not tell the parts apart.
+    All goodput if there are no time series for each item.
     """
-    told = "item" in result.bulk.column_names
-    bulk = pc.unique(result.bulk.column("item")).to_pylist() if told else []
+    has_items = "item" in result.bulk.column_names
+    bulk = pc.unique(result.bulk.column("item")).to_pylist() if has_items else []
     found = None if len(bulk) == len(items(result)) else _of_items(result, bulk)
     return result.bins.total("goodput_rx_bps") if found is None else found
 
@@ -71,11 +70,11 @@ def _of_items(result: Recorded, names: list[str] | None) -> Array | None:
     return np.asarray(np.sum(rows, axis=0))
 
 
-@remembered
+@cached_by_result
 def _items_of(result: Recorded) -> dict[str, set[str]]:
     """The items that each host has begun to send."""
     begun = pc.filter(result.flows.select(["src", "item"]), pc.is_valid(result.flows.column("start_ps")))
-    pairs, _ = alike(begun, ["src", "item"])
+    pairs, _ = distinct_rows(begun, ["src", "item"])
     found: dict[str, set[str]] = {}
     for row in sorted(pairs, key=lambda row: natural(row["src"])):
         found.setdefault(row["src"], set()).add(row["item"])
@@ -83,9 +82,8 @@ def _items_of(result: Recorded) -> dict[str, set[str]]:
 
 
 def sending(result: Recorded, item: str | None = None, protocol: str | None = None) -> list[str]:
-    """Hosts that have begun to send any of this part of the traffic, in natural order.
-
-    As of the whole: latency tests count only where the part is nothing else.
+    """Hosts that have begun to send this part of the traffic, in natural order. Latency tests count only if the
+    part is nothing else.
     """
     names = selected(result, item, protocol)
     if names is None:
@@ -95,7 +93,9 @@ def sending(result: Recorded, item: str | None = None, protocol: str | None = No
 
 
 def sent(result: Recorded, host: str, item: str | None = None, protocol: str | None = None) -> Array | None:
-    """Payload a second of a host's part of it, delivered in order; None where its series does not tell."""
+    """Payload in bit/s that a host sent of this part and that was delivered in order; None if there are no time
+    series for each item.
+    """
     names = selected(result, item, protocol)
     if names is None or _items_of(result)[host] <= set(names):
         return result.bins.values(host, "goodput_tx_bps")
