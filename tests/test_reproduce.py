@@ -17,7 +17,7 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 from synthetic import made_up
-from tailback import cli, library, signals
+from tailback import cli, interrupts, library
 from tailback.errors import InputError
 from tailback.executors import Threads
 from tailback.measures import MEASURES
@@ -379,7 +379,7 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
         asked.append(scenario)
         if len(asked) == 2:
             os.kill(os.getpid(), signal.SIGINT)
-            while not signals._first:
+            while not interrupts._first:
                 time.sleep(0.001)
             os.kill(os.getpid(), signal.SIGINT)
         with contextlib.suppress(KeyboardInterrupt):
@@ -390,7 +390,7 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
         return made_up(complete=len(asked) < 2)
 
     asked: list[str] = []
-    # In this process, which gets the signals.
+    # In this process, which gets the interrupts.
     monkeypatch.setattr("tailback.reproduce.runs.engine", one)
     monkeypatch.setattr("tailback.reproduce.runs.Processes", Threads)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

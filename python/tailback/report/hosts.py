@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailback import measures, text
-from tailback.recorded import parts
+from tailback.recorded import traffic_items
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE, TCP
@@ -41,7 +41,7 @@ MOST_CORES = 64
 def by_protocol(result: Recorded) -> list[Plot]:
     """Goodput of RoCE and of TCP, where there were both."""
     spoken = summarise(result)["protocols"]
-    rows = {name: parts.goodput(result, protocol=name) for name in PROTOCOLS if name in spoken}
+    rows = {name: traffic_items.goodput(result, protocol=name) for name in PROTOCOLS if name in spoken}
     unit, factor = rate_unit(measures.capacity(result))
     drawn = {name: row * factor for name, row in rows.items() if row is not None}
     if len(rows) < 2 or len(drawn) < 2:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tailback import measures, text
-from tailback.recorded import parts
+from tailback.recorded import traffic_items
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE
 from tailback.report.tables import MOST_ROWS, TextTable
@@ -41,7 +41,7 @@ def senders(result: Recorded) -> TextTable:
         flows = pc.filter(flows, pc.equal(result.flows.column("protocol"), ROCE))
     since: measures.Since = "start" if summarise(result)["convergence_s"] is None else "convergence"
     goodputs = measures.sender_goodputs(result, since, protocol=ROCE if both else None)
-    begun = parts.sending(result, protocol=ROCE) if flows.num_rows else []
+    begun = traffic_items.sending(result, protocol=ROCE) if flows.num_rows else []
     source = pc.dictionary_encode(flows.column("src").combine_chunks())
     codes = source.indices.to_numpy(zero_copy_only=False)
     code_of = {name: code for code, name in enumerate(source.dictionary.to_pylist())}
