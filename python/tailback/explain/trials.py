@@ -197,7 +197,7 @@ class _Bench:
             Trial(one, outcome) for one, outcome in zip(wanted, outcomes, strict=True) if outcome is not None
         ]
         if self.verdict.seen.leaves_messages or any(
-            one["kind"] == standstill.KIND for one in self.case.faults
+            one["kind"] == standstill.STANDING_STILL for one in self.case.faults
         ):
             # What it never delivered counts, too: as much as any run did.
             whole = max(float(one.outcome.delivered.bytes[-1]) for one in self.trials)

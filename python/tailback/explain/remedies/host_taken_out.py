@@ -13,7 +13,7 @@ def remedies(case: Case) -> Iterator[Remedy]:
     """Where a run stood still behind a port to a host that was paused all the time."""
     for fault in case.faults:
         host = fault.get("peer", "")
-        if fault["kind"] == standstill.KIND and host in case.seen.network.host_number:
+        if fault["kind"] == standstill.STANDING_STILL and host in case.seen.network.host_number:
             yield Remedy(
                 "host",
                 f"no traffic to {host}",
