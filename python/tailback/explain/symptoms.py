@@ -201,7 +201,7 @@ def _late(base: Outcome, case: Case) -> Iterator[Symptom]:
         depth = {port: seen.port_sum(port, "queue_mean_bytes") for port in ports}
         worst = max(depth, key=lambda port: depth[port], default=None)
         if worst is not None and depth[worst] > 0:
-            filling: dict[str, float] = defaultdict(float)
+            filling: dict[Pair, float] = defaultdict(float)
             for other in seen.pairs:
                 for port, part in other.ways:
                     if port == worst:
