@@ -79,33 +79,10 @@ def test_findings_explain_and_report_say_so(skipped: Recorded, folder: Path) -> 
     assert "was skipped" in (folder / "report.html").read_text()
 
 
-def test_what_repeats_is_skipped_and_every_table_stays(tmp_path: Path) -> None:
-    exact, whole = (
-        tailback.run(PACED, sets=[f"run.skip={skip}"], out=tmp_path / skip) for skip in ("exact", "never")
-    )
-    for table in ("flows", "series", "counters"):
-        assert getattr(exact, table).equals(getattr(whole, table))
-    skipped = exact.meta.pop("skipped")
-    assert exact.meta == whole.meta
-    assert all(span["exact"] for span in skipped)
-    ours, theirs = summarise(read_run(tmp_path / "exact")), summarise(whole)
-    told = ours.pop("skipped")
-    assert told["exact"]
-    assert told["share"] > 0.5
-    assert told["goodput_error"] == 0
-    assert ours == theirs
-    read = read_run(tmp_path / "exact")
-    (finding,) = [finding for finding in findings(read) if finding.what == "Skipped"]
-    assert "repeated to the bit" in finding.words
-    assert "was skipped" not in page_of(read).sure
-
-
-def test_where_nothing_repeats_it_says_so() -> None:
-    marked = PACED | {"traffic": [{"kind": "write", "from": "h0..h2", "to": "h3", "qps": 3}]}
-    run = tailback.run(marked, sets=["run.skip=exact", "run.duration=5ms"])
-    (finding,) = [finding for finding in findings(run) if finding.what == "Skipped"]
-    assert finding.figure == "0 %"
-    assert "the same as an earlier one" in finding.words
+def test_another_value_is_refused_in_a_line() -> None:
+    with pytest.raises(InputError) as caught:
+        tailback.run(PACED, sets=["run.skip=exact"])
+    assert str(caught.value) == '--set run.skip: found "exact", expected one of never, steady'
 
 
 @pytest.mark.parametrize(

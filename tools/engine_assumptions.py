@@ -117,21 +117,6 @@ CONSTANTS = (
         "Bins then last 1, 5, 10, 50, 100 us and so on, which read well on an axis.",
     ),
     Constant(
-        "`run.skip: exact` compares so many words of state for each event",
-        "sim/src/simulation/skipping/exact.rs",
-        r"WORDS_PER_EVENT: f64 = ([\d.]+)",
-        "{}",
-        "A word takes some 2 ns, an event 50 to 100: comparing then costs under 1 % where nothing repeats.",
-    ),
-    Constant(
-        "Messages from this length on repeat within, for `run.skip: exact`",
-        "sim/src/nic/repeats.rs",
-        r"LONG_MESSAGE: u64 = ([\d_]+)",
-        "{} packets",
-        "What repeats within one takes up to 4,096 packets to record at 16 packets to an ACK. It decides "
-        "what is skipped, and no result.",
-    ),
-    Constant(
         "`run.skip: steady` looks at windows of this length and more",
         "sim/src/simulation/skipping/observed.rs",
         r"FIRST_WINDOW: Time = Time::from_us\((\d+)\)",

@@ -1,9 +1,8 @@
 """What skipping gives and costs: runs with `run.skip: steady` beside the same by packets, as a table.
 
-    python tools/measure_skipping.py [--exact] [NAME ...]
+    python tools/measure_skipping.py [NAME ...]
 
-With `--exact` it is `run.skip: exact`, and all tables have to be equal. CPU-seconds are those of the engine
-and its recording, without imports and without a report.
+CPU-seconds are those of the engine and its recording, without imports and without a report.
 """
 
 from __future__ import annotations
@@ -207,32 +206,11 @@ def measure(case: str) -> str:
     return f"| {words} | {seeds} | {' | '.join(cells)} | {worst['contradicted']:.0f} |"
 
 
-def measure_exact(case: str) -> str:
-    """A row of the table of what repeats. Ends the program where a table is not as by packets."""
-    words, source, sets, _ = CASES[case]
-    whole, fast = (
-        tailback.run(source, sets=[*sets, f"run.skip={skip}"], seed=101) for skip in ("never", "exact")
-    )
-    spans = fast.meta.pop("skipped", [])
-    fast.meta.pop("not_skipped", None)
-    for table in ("flows", "series", "counters", "meta"):
-        ours, theirs = getattr(fast, table), getattr(whole, table)
-        if not (ours == theirs if table == "meta" else ours.equals(theirs)):
-            raise SystemExit(f"{case}: {table} is not that of the run by packets")
-    share = sum(span["to_ps"] - span["from_ps"] for span in spans) / whole.meta["end_ps"]
-    periods = [span["observed_ps"] / 1e9 for span in spans]
-    period = f"{min(periods):.2g} to {max(periods):.2g} ms" if periods else "-"
-    return f"| {words} | {100 * share:.0f} % | {period} | {whole.cpu_s / fast.cpu_s:.2g} |"
-
-
-EXACT_HEAD = "| Run | Skipped | Period | Times as fast |"
 HEAD = (
     "| Run | Seeds | Skipped | Times as fast | Goodput off | stated | Mean queue off | stated | CNPs off "
     "| stated | Queue pairs off (rms) | Latest end off | Contradicted |"
 )
 if __name__ == "__main__":
-    exact = sys.argv[1:2] == ["--exact"]
-    head, row = (EXACT_HEAD, measure_exact) if exact else (HEAD, measure)
-    print(head, "| --- |" + " --- |" * (head.count("|") - 2), sep="\n")
-    for name in sys.argv[1 + exact :] or CASES:
-        print(row(name), flush=True)
+    print(HEAD, "| --- |" + " --- |" * (HEAD.count("|") - 2), sep="\n")
+    for name in sys.argv[1:] or CASES:
+        print(measure(name), flush=True)

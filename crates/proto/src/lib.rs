@@ -10,7 +10,6 @@ pub mod flow_control;
 pub mod interrupts;
 pub mod nic;
 pub mod parameters;
-pub mod repeats;
 pub mod scheduling;
 pub mod transport;
 pub mod units;

@@ -35,8 +35,6 @@ pub struct Simulation {
     others: threads::Others,
     /// Where it skips what is steady.
     skipping: Option<Box<skipping::Skipping>>,
-    /// Where it skips what repeats.
-    exact: Option<Box<skipping::Exact>>,
     /// There are controllers that are not built in, which may see the order of what happens at different nodes.
     external: bool,
     /// What is kept of messages that have left their slots.
@@ -91,7 +89,6 @@ impl Simulation {
             windows: None,
             others: threads::Others::default(),
             skipping: None,
-            exact: None,
             external: !controls.is_empty(),
             rows: FlowRows::default(),
             listed: Listed::default(),
@@ -150,34 +147,26 @@ impl Simulation {
         if self.skipping.is_some() {
             return self.run_skipping(max_events);
         }
-        if self.exact.is_some() {
-            return self.run_exact(max_events);
-        }
         self.world.fabric.run.keeps_beside = self.capture.is_none();
-        self.run_events(max_events, never);
+        self.run_events(max_events);
         self.world.fabric.run.keeps_beside = false;
         self.world.fabric.run.events.leave_beside();
         self.progress()
     }
 
-    /// Executes events up to one after which to `stop`: its code.
-    fn run_events(&mut self, max_events: u64, stop: impl Fn(&World) -> bool) -> Option<u32> {
+    fn run_events(&mut self, max_events: u64) {
         // A loop of its own: a capture that is not made, and looking ahead where that does not pay, cost nothing.
         if self.capture.is_none() && !self.world.looks_ahead() {
-            self.run_plain_or_not::<true>(max_events, stop)
+            self.run_plain_or_not::<true>(max_events);
         } else {
-            self.run_plain_or_not::<false>(max_events, stop)
+            self.run_plain_or_not::<false>(max_events);
         }
     }
 
     #[inline(never)]
-    fn run_plain_or_not<const PLAIN: bool>(
-        &mut self,
-        max_events: u64,
-        stop: impl Fn(&World) -> bool,
-    ) -> Option<u32> {
+    fn run_plain_or_not<const PLAIN: bool>(&mut self, max_events: u64) {
         let end = self.plan.run.duration - self.world.fabric.run.skips.total;
-        let (mut left, mut stopped) = (max_events, None);
+        let mut left = max_events;
         while left > 0 && !self.world.fabric.run.finished {
             let (time, code) = self.world.fabric.run.events.pop_first();
             if time > end {
@@ -198,13 +187,8 @@ impl Simulation {
             if !PLAIN {
                 self.capture.iter_mut().for_each(|capture| capture.take(&mut self.world));
             }
-            if stop(&self.world) {
-                stopped = Some(code);
-                break;
-            }
         }
         self.events += max_events - left;
-        stopped
     }
 
     #[inline(always)] // it is the event loop's
@@ -267,17 +251,10 @@ impl Simulation {
             .meta
             .faults
             .extend(self.work.iter().filter(|_| complete).flat_map(|work| work.faults(&self.plan)));
-        recording.meta.not_skipped = (self.plan.run.skip == Skip::Exact && skipped.is_empty())
-            .then_some("no state of it was, for long enough, the same as an earlier one");
         recording.meta.skipped = skipped;
         recording.meta.jobs = self.work.map_or(Vec::new(), |work| work.jobs(&self.plan));
         recording
     }
-}
-
-/// Where events are executed up to a number or to the end.
-fn never(_: &World) -> bool {
-    false
 }
 
 /// The first packet on the link behind a port arrives.

@@ -1,7 +1,6 @@
 //! Everything that exists in a run, in arenas; entities are named by index. Each model adds its own methods.
 
 mod look_ahead;
-mod repeats;
 mod traffic;
 
 use std::collections::HashMap;

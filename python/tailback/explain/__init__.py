@@ -30,7 +30,7 @@ def page_of(result: Recorded, verdict: Verdict | None = None) -> Page:
     if result.meta.get("veth") is not None:
         return _veth_page(result)
     found = with_last_rank(result, page(verdict or explain(result)))
-    if any(not span["exact"] for span in result.skipped):
+    if result.skipped:
         share = sum(span["to_ps"] - span["from_ps"] for span in result.skipped) / max(
             result.meta["end_ps"], 1
         )

@@ -28,8 +28,6 @@ def findings(result: Recorded) -> list[Finding]:
     found.extend(_faults(summary))
     if (skipped := summary.get("skipped")) is not None:
         found.append(_skipped(skipped))
-    elif (why := result.meta.get("not_skipped")) is not None:
-        found.append(Finding("Skipped", text.share(0), f"of the run was skipped: {why}.", "plain"))
     if (measured := result.meta.get("lab")) is not None:
         found += lab.findings(measured)
     if summary["veth"] is not None:
@@ -82,13 +80,7 @@ def _skipped(skipped: dict[str, Any]) -> Finding:
     spans = len(skipped["spans"])
     words = (
         f"of the run, {text.duration(skipped['time_s'])} in {text.plural(spans, 'span')} (pale in plots), "
-        "was skipped: "
-    )
-    if skipped["exact"]:
-        words += "its state repeated to the bit, so every figure is that of a run by packets."
-        return Finding("Skipped", text.share(skipped["share"]), words, "plain")
-    words += (
-        "what was steady went on as it was measured to. With 95 % confidence its goodput is off "
+        "was skipped: what was steady went on as it was measured to. With 95 % confidence its goodput is off "
         f"by at most {text.share(skipped['goodput_error'])}, mean queues by "
         f"{text.share(skipped['queue_error'])}, what single queue pairs got by "
         f"{text.share(skipped['qp_error'])}. Marks and CNPs of what was seen differ by "

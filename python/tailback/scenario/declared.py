@@ -42,9 +42,9 @@ class Run(Declared):
         le=1000.0,
         allow_inf_nan=False,
     )
-    skip: Literal["never", "exact", "steady"] = setting(
+    skip: Literal["never", "steady"] = setting(
         "never",
-        "What is not simulated packet by packet. never: all is. exact: what repeats to the bit, as paced queue pairs do while nothing is marked, lost or paused; results are those of never. steady: where rates and queues have been steady for a while, and nothing starts, ends, is dropped or paused, the run goes on as they were measured to be, in steps that are checked by packets after each.",
+        "What is not simulated packet by packet. never: all is. steady: where rates and queues have been steady for a while, and nothing starts, ends, is dropped or paused, the run goes on as they were measured to be, in steps that are checked by packets after each.",
         "assumption: results are exact unless an estimate is asked for",
     )
     skip_error: float = setting(

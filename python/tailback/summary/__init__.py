@@ -108,13 +108,12 @@ OF_RANKS = ("training_jobs", "collectives", "collective_times")
 def _skipped(result: Recorded) -> dict[str, Any] | None:
     """How much of the run was not simulated by packets, where, and how sure it is: the largest errors that
     any span states, each half of a 95 % prediction interval of what it stands for, as a share of that, or
-    how far the packets after it were off; 0 where all of it repeated exactly.
+    how far the packets after it were off.
     """
     spans = [
         {
             "from_s": span["from_ps"] / PS_PER_S,
             "to_s": span["to_ps"] / PS_PER_S,
-            "exact": span["exact"],
             "observed_s": span["observed_ps"] / PS_PER_S,
             "check": span["check"],
             **{name: number(span[name]) for name in SKIP_ERRORS},
@@ -131,7 +130,6 @@ def _skipped(result: Recorded) -> dict[str, Any] | None:
         "time_s": time_s,
         "share": time_s / result.bins.end_s,
         "packet_hops": sum(span["packet_hops"] for span in result.skipped),
-        "exact": all(span["exact"] for span in spans),
         "contradicted": sum(span["check"] == "contradicted" for span in spans),
         **{name: max(span[name] for span in spans) for name in SKIP_ERRORS},
         "spans": spans,

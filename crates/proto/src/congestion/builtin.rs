@@ -7,7 +7,6 @@ use super::external::ExternalControl;
 use super::notification_point::CnpInterval;
 use super::parameters::{Declared, Parameter, Profile, Refused};
 use super::*;
-use crate::repeats::Walk;
 use crate::units::Time;
 
 /// A controller as people read it.
@@ -181,13 +180,6 @@ macro_rules! controllers {
             #[inline]
             pub fn rises_at(&self, congestion: &Congestion) -> Time {
                 controllers!(@each self, congestion, flow, law => flow.rises_at(law); $First $($Name)*)
-            }
-
-            pub fn walk(&mut self, by: &mut impl Walk) {
-                match self {
-                    Flow::$First(flow) => flow.walk(by),
-                    $(Flow::$Name(flow) => flow.walk(by),)*
-                }
             }
 
             pub fn followed_rate(&mut self, congestion: &Congestion, now: Time) -> Option<f64> {

@@ -17,7 +17,6 @@ use super::notification_point::CnpInterval;
 use super::parameters::{Declared, Profile, Refused};
 use super::{Controller, Link, Merged, Signal, Uses};
 use crate::parameters;
-use crate::repeats::Walk;
 use crate::units::{Rate, Time};
 use profiles::{INTERVAL, NVIDIA, PROFILES, RELEASE, TOKENS, UNIT};
 
@@ -297,31 +296,6 @@ impl Controller for ReactionPoint {
     #[inline]
     fn is_at_min_rate(&self, law: &ReactionParameters) -> bool {
         self.rate <= law.min_rate
-    }
-
-    fn walk(&mut self, by: &mut impl Walk) {
-        let ReactionPoint {
-            rate,
-            target,
-            alpha,
-            alpha_at,
-            cut_grid_at,
-            cut_at,
-            increase_at,
-            bytes,
-            timer_events,
-            byte_events,
-            cnp_in_alpha_period,
-            limited,
-        } = self;
-        by.states([*rate, *target, *alpha].map(f64::to_bits));
-        by.state(*limited as u64);
-        if !*limited && *increase_at == Time::NEVER && *cut_at == Time::NEVER {
-            return; // the rest waits for a CNP, which sets it anew
-        }
-        [alpha_at, cut_grid_at, cut_at, increase_at].into_iter().for_each(|time| by.at(time));
-        let counted = [*bytes, *timer_events as u64, *byte_events as u64, *cnp_in_alpha_period as u64];
-        by.states(counted);
     }
 
     fn look(&self, law: &ReactionParameters, now: Time, read: impl FnOnce(&Self) -> f64) -> f64 {

@@ -1,7 +1,5 @@
 //! No congestion control: every queue pair sends at line rate.
 
-use crate::repeats::Walk;
-
 use super::{Controller, Link, OnLink, Refused, Uses};
 
 crate::parameters! {
@@ -29,9 +27,5 @@ impl Controller for LineRate {
 
     fn rate(&self) -> f64 {
         self.0
-    }
-
-    fn walk(&mut self, by: &mut impl Walk) {
-        by.state(self.0.to_bits());
     }
 }

@@ -47,7 +47,6 @@ use std::fmt::Debug;
 use std::num::{NonZeroU16, NonZeroU64};
 use std::ops::Deref;
 
-use crate::repeats::Walk;
 use crate::units::{Rate, Time};
 use parameters::{Declared, Profile, Refused};
 
@@ -282,11 +281,6 @@ pub trait Controller: Debug + Sized + 'static {
     #[inline]
     fn is_at_min_rate(&self, _law: &Self::Law) -> bool {
         false
-    }
-
-    /// See [`crate::repeats`]. For most controllers the state never comes back, or is not compared.
-    fn walk(&mut self, by: &mut impl Walk) {
-        by.unlike();
     }
 
     /// Bytes that may be in flight. None: no limit. A packet goes while fewer bytes than that are in flight:

@@ -3,7 +3,6 @@
 //! Source: Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section 3.1.
 
 use crate::choice;
-use crate::repeats::Walk;
 use crate::units::Time;
 
 choice! {
@@ -25,12 +24,6 @@ pub struct NotificationPoint {
 }
 
 impl NotificationPoint {
-    /// See [`crate::repeats`].
-    pub fn walk(&mut self, by: &mut impl Walk) {
-        let NotificationPoint { next_at } = self;
-        by.until(next_at);
-    }
-
     /// A packet with a CE mark arrived. Returns whether to send a CNP.
     pub fn on_ecn_marked(&mut self, now: Time, min_time_between_cnps: Time) -> bool {
         if now < self.next_at {

@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 
-use crate::repeats::Walk;
 use crate::units::Time;
 
 /// Where a sender stands.
@@ -48,16 +47,6 @@ impl<const CLASSES: usize> Default for Arbiter<CLASSES> {
 }
 
 impl<const CLASSES: usize> Arbiter<CLASSES> {
-    /// See [`crate::repeats`].
-    pub fn walk(&self, by: &mut impl Walk) {
-        let Arbiter { rings, ready_classes } = self;
-        by.state(*ready_classes as u64);
-        for ring in rings.iter().filter(|ring| !ring.is_empty()) {
-            by.state(ring.len() as u64);
-            ring.iter().for_each(|&sender| by.state(sender as u64));
-        }
-    }
-
     /// Classes with a sender that takes turns, a bit each.
     #[inline]
     pub fn ready_classes(&self) -> u8 {

@@ -3,7 +3,6 @@
 use std::iter::Sum;
 
 use crate::congestion::builtin::Congestion;
-use crate::repeats::Walk;
 use crate::transport::rc::RcParameters;
 use crate::units::{Rate, Time};
 use crate::wire::TransportHeaders;
@@ -86,13 +85,6 @@ macro_rules! counters {
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         pub struct Counters {
             $($(#[$help])* pub $name: u64,)*
-        }
-
-        impl Counters {
-            /// See [`crate::repeats`].
-            pub fn walk(&mut self, by: &mut impl Walk) {
-                $(by.counter(&mut self.$name);)*
-            }
         }
 
         impl Sum<Counters> for Counters {

@@ -9,7 +9,6 @@
 
 use super::Standing;
 use crate::congestion::builtin::{Congestion, Flow};
-use crate::repeats::Walk;
 use crate::units::Time;
 
 /// A queue pair's rate. Requests and READ responses share it.
@@ -57,16 +56,6 @@ impl Pacer {
     pub(super) fn skip(&mut self, packets: u64) {
         if let Some(burst) = &mut self.burst {
             burst.next_sequence += packets;
-        }
-    }
-
-    pub(super) fn walk(&mut self, by: &mut impl Walk) {
-        let Pacer { flow, next_at, waits_by, burst } = self;
-        flow.walk(by);
-        by.until(next_at);
-        by.state(waits_by.to_bits());
-        if burst.is_some() {
-            by.unlike();
         }
     }
 

@@ -2,7 +2,6 @@
 
 use super::connection::Counters;
 use crate::congestion::notification_point::NotificationPoint;
-use crate::repeats::Walk;
 use crate::transport::rc::{RcParameters, Responder, Verdict};
 use crate::units::Time;
 
@@ -23,12 +22,6 @@ impl ReceivingHalf {
     pub fn with_recovery(mut self, rc: &RcParameters) -> Self {
         self.responder = self.responder.with_recovery(rc);
         self
-    }
-
-    /// See [`crate::repeats`], and [`Responder::walk`].
-    pub fn walk(&mut self, by: &mut impl Walk, una: u64) {
-        let ReceivingHalf { responder } = self;
-        responder.walk(by, una);
     }
 
     /// A packet came with a CE mark, in sequence or not. Whether a CNP is to follow: by a notification point, which other queue

@@ -13,7 +13,6 @@ use super::pacing::{BurstPacket, Pacer};
 use super::Standing;
 use crate::congestion::builtin::Congestion;
 use crate::congestion::{AckInfo, HopTelemetry, Loss, Uses};
-use crate::repeats::Walk;
 use crate::transport::rc::{RcParameters, Requester, SlowRestart, Timeout, Told};
 use crate::units::Time;
 use crate::wire::PREAMBLE_AND_GAP_BYTES;
@@ -106,15 +105,6 @@ impl SendingHalf {
         self.requester.skip(packets, posted);
         self.pacer.skip(packets);
         self.told_bytes += bytes;
-    }
-
-    /// See [`crate::repeats`], and [`Requester::walk`].
-    pub fn walk(&mut self, by: &mut impl Walk, within: bool) {
-        let SendingHalf { requester, pacer, uses: _, held_until, told_bytes } = self;
-        requester.walk(by, within);
-        pacer.walk(by);
-        by.until(held_until);
-        by.counter(told_bytes);
     }
 
     /// Where it stands when it may send from `by` on.

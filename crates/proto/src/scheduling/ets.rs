@@ -9,8 +9,6 @@
 //!
 //! Leaves out: rate limits of classes, and several classes in one ETS group.
 
-use crate::repeats::Walk;
-
 /// Classes of a port.
 const CLASSES: usize = 8;
 
@@ -69,13 +67,6 @@ impl Ets {
             quantum[class] = weight as i64 * BYTES_PER_WEIGHT;
         }
         Ets { strict, weighted: weighted & !strict, turn: 0, quantum, credit: [0; CLASSES] }
-    }
-
-    /// See [`crate::repeats`].
-    pub fn walk(&self, by: &mut impl Walk) {
-        let Ets { strict: _, weighted: _, turn, quantum: _, credit } = self;
-        by.state(*turn as u64);
-        credit.iter().for_each(|&credit| by.state(credit as u64));
     }
 
     /// Class that sends next, of those with a bit in `eligible`, which must not be 0.

@@ -62,11 +62,6 @@ impl Deadlocks {
         now >= self.next_look
     }
 
-    /// Time was skipped: the next look comes earlier.
-    pub fn bring_nearer(&mut self, by: Time) {
-        self.next_look = self.next_look.saturating_sub(by);
-    }
-
     /// There was none.
     pub fn looked(&mut self, now: Time) {
         self.next_look = now + Time(self.standstill.0 / LOOKS);

@@ -17,7 +17,6 @@ pub(crate) mod pause;
 pub(crate) mod pause_storm;
 pub(crate) mod pfc;
 pub(crate) mod port;
-mod repeats;
 pub(crate) mod routing;
 pub(crate) mod switch;
 pub(crate) mod taps;

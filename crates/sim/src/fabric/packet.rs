@@ -1,7 +1,6 @@
 //! Packets. A packet is 32 bytes: two share a cache line.
 
 use tailback_proto::units::Time;
-use tailback_proto::wire::bth::MAX_24_BITS;
 use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
 use crate::engine::Linked;
@@ -131,11 +130,6 @@ impl Packet {
     pub fn psn(&self) -> u32 {
         debug_assert!(matches!(self.kind, Kind::Data | Kind::Trimmed | Kind::Ack | Kind::Nak));
         self.detail.0
-    }
-
-    /// By how much the PSN is ahead of a sequence number, of 24 bits.
-    pub fn position_from(&self, sequence: u64) -> u64 {
-        (self.psn().wrapping_sub(sequence as u32) & MAX_24_BITS) as u64
     }
 
     /// It has another PSN.

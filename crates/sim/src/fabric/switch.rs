@@ -14,7 +14,6 @@
 
 use tailback_proto::aqm::ecn::EcnThresholds;
 use tailback_proto::flow_control::watchdog::WatchdogParameters;
-use tailback_proto::repeats::Walk;
 use tailback_proto::units::Time;
 
 use super::balancing::Balancer;
@@ -88,36 +87,6 @@ fn fixed(alpha: f64) -> u64 {
 }
 
 impl Switch {
-    /// See `tailback_proto::repeats`.
-    pub fn walk(&self, by: &mut impl Walk) {
-        let Switch {
-            first_port: _,
-            free,
-            second_pool: _,
-            lossless: _,
-            never_used_mib: _,
-            detours,
-            xoff: _,
-            ingress_alpha: _,
-            egress_alpha: _,
-            cold,
-        } = self;
-        let ColdSwitch {
-            shared_bytes: _,
-            free_headroom,
-            pause_storms,
-            watchdog: _,
-            class_of: _,
-            strict: _,
-            weights: _,
-            xon: _,
-            xon_offset: _,
-            balancer: _, // where it is no hash nothing is skipped
-            trimming: _,
-        } = &**cold;
-        by.states([free[0], free[1], *free_headroom, *detours as u64, *pause_storms as u64]);
-    }
-
     /// Switch number `number` of a run with this seed.
     pub fn new(model: &SwitchModelPlan, first_port: u32, seed: u64, number: usize) -> Self {
         let lossless = mask(&model.lossless);

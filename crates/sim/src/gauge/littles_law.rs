@@ -6,7 +6,6 @@
 //! Builds with assertions keep both sums at every queue of packets, and the [audit](crate::record) compares them. In other
 //! builds both types here are empty, and nothing is counted.
 
-use tailback_proto::repeats::Walk;
 use tailback_proto::units::Time;
 
 /// When a packet came to the queue that it waits in.
@@ -42,15 +41,6 @@ impl LittlesLaw {
         #[cfg(debug_assertions)]
         waited: 0,
     };
-
-    /// See `tailback_proto::repeats`.
-    pub fn walk(&mut self, _by: &mut impl Walk) {
-        #[cfg(debug_assertions)]
-        {
-            let LittlesLaw { held, waited } = self;
-            _by.counters([held, waited]);
-        }
-    }
 
     /// The queue had this length from one instant to another.
     #[inline(always)]

@@ -6,7 +6,6 @@ mod littles_law;
 
 pub(crate) use littles_law::{Came, LittlesLaw};
 
-use tailback_proto::repeats::Walk;
 use tailback_proto::units::Time;
 
 /// Unit of integrals over time, in picoseconds, a power of two: 64 bits then hold 16 MB for 280 s.
@@ -51,13 +50,6 @@ impl OverTime {
             0 => 0.0, // as mostly: without conversions and a division
             integral => mean(integral, (now, span)),
         }
-    }
-
-    /// See `tailback_proto::repeats`. How it was since the last sample is recorded, and decides nothing.
-    pub fn walk(&mut self, by: &mut impl Walk) {
-        let OverTime { integral: _, changed_at, law } = self;
-        by.noted(changed_at);
-        law.walk(by);
     }
 
     /// At the end of a run, where it has this length and these packets wait in it: what is wrong.

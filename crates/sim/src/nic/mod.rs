@@ -14,7 +14,6 @@ mod post;
 mod probe;
 pub(crate) mod qp;
 mod receive;
-mod repeats;
 pub(crate) mod slots;
 mod transmit;
 

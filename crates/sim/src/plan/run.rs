@@ -12,8 +12,6 @@ tailback_proto::choice! {
     pub enum Skip {
         /// Nothing.
         Never = "never",
-        /// What repeats exactly.
-        Exact = "exact",
         /// What is steady, within an error.
         Steady = "steady",
     }
@@ -34,8 +32,7 @@ tailback_proto::parameters! {
         /// many above. 0: all clocks are exact.
         clock_ppm: f64 = 100.0, in 0.0..=1000.0,
             source "IEEE 802.3: clocks within 100 ppm; assumption: all within are equally likely";
-        /// What is not simulated packet by packet. never: all is. exact: what repeats to the bit, as paced queue pairs do while nothing
-        /// is marked, lost or paused; results are those of never. steady: where rates and queues have been steady for a while,
+        /// What is not simulated packet by packet. never: all is. steady: where rates and queues have been steady for a while,
         /// and nothing starts, ends, is dropped or paused, the run goes on as they were measured to be, in steps that are
         /// checked by packets after each.
         skip: Skip = Skip::Never, of Skip::ALL, source "assumption: results are exact unless an estimate is asked for";

@@ -94,22 +94,14 @@ impl Bins {
         &mut self.values[(self.count - 1) * self.kinds.len()..self.count * self.kinds.len()]
     }
 
-    /// The times up to `limit` at which bins will end.
-    pub fn ends(&self, limit: Time) -> impl Iterator<Item = Time> {
-        let mut bins = self.of(Vec::new());
-        std::iter::from_fn(move || {
-            let end = bins.next();
-            (end <= limit).then(|| {
-                bins.close(end);
-                bins.merge_if_full();
-                end
-            })
-        })
-    }
-
     /// The last time up to `limit` at which a bin will end.
     pub fn last_end(&self, limit: Time) -> Time {
-        self.ends(limit).last().unwrap_or(self.start)
+        let mut bins = self.of(Vec::new());
+        while bins.next() <= limit {
+            bins.close(bins.next());
+            bins.merge_if_full();
+        }
+        bins.start
     }
 
     /// Bins that are closed.

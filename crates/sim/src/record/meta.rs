@@ -80,7 +80,6 @@ pub(super) fn meta(
         bridge_cores: super::bridges::cores(plan, world),
         jobs: Vec::new(),
         skipped: Vec::new(),
-        not_skipped: None,
     }
 }
 

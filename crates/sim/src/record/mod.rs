@@ -12,7 +12,6 @@ mod flows;
 mod host_paths;
 pub(crate) mod hosts;
 mod items;
-mod lengths;
 #[cfg(debug_assertions)]
 mod littles_law;
 mod meta;
@@ -25,7 +24,6 @@ mod queues;
 pub(crate) mod readings;
 mod recording;
 mod reference;
-mod repeated;
 mod rows;
 pub(crate) mod series;
 mod settings;
@@ -46,7 +44,6 @@ pub use recording::{
     PauseStorm, Pings, Queue, Recording, Sender, Series, Skipped, Teardown, Veth, VethEnd,
 };
 pub use reference::{reference, Reference};
-pub(crate) use repeated::Period;
 pub use rows::FlowBlocks;
 pub(crate) use rows::FlowRows;
 pub(crate) use series::Recorder;

@@ -124,11 +124,6 @@ impl<W> Readings<W> {
         read(&self.readers, &mut bin, &mut self.before, self.bins.close(end));
     }
 
-    /// What all columns read now, into tables of their own.
-    pub fn read_all(&self, bin: &mut Bin<W>, before: &mut [u64], values: &mut [f64]) {
-        read(&self.readers, bin, before, values);
-    }
-
     /// Gives out what was read, and hands the columns of signals on, with the length of a bin. Entities of which nothing is
     /// a reason to keep them are left out of the series.
     pub fn into_series(

@@ -124,9 +124,6 @@ pub struct Meta {
     /// Spans that were skipped. Left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Skipped>,
-    /// Why nothing was skipped although it was asked for, in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_skipped: Option<&'static str>,
 }
 
 /// A span that was skipped.
@@ -136,9 +133,7 @@ pub struct Skipped {
     pub from_ps: u64,
     /// When it ended.
     pub to_ps: u64,
-    /// Whether all of it is as it would have been packet by packet; if not, it is estimated.
-    pub exact: bool,
-    /// Length of the sample that the estimate is from, or of the period that repeats.
+    /// Length of the sample that the estimate is from.
     pub observed_ps: u64,
     /// Packets of any kind put on a link meanwhile.
     pub packet_hops: u64,
@@ -162,25 +157,6 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// A span that repeated with this period.
-    pub(crate) fn exactly(from: Time, to: Time, period: Time, packet_hops: u64) -> Skipped {
-        Skipped {
-            from_ps: from.0,
-            to_ps: to.0,
-            exact: true,
-            observed_ps: period.0,
-            packet_hops,
-            goodput_error: 0.0,
-            queue_error: 0.0,
-            signal_error: 0.0,
-            qp_error: 0.0,
-            check: "none",
-            goodput_off: None,
-            queue_off: None,
-            signal_off: None,
-        }
-    }
-
     /// Notes how far the packets after it are from the estimate, which they may contradict. Errors are at least that large.
     pub(crate) fn check(&mut self, off: [f64; 3], contradicts: bool) {
         self.check = if contradicts { "contradicted" } else { "confirmed" };

@@ -14,7 +14,6 @@ use super::ports::{EGRESS, INGRESS, MARKS, PAUSED, PAUSING, REFUSED, SEND};
 use super::queue_pairs;
 use super::readings::Readings;
 use super::recording::Series;
-use super::repeated::Open;
 use super::signals::{Signal, Signals, Who};
 use super::tcp::{self, CONNECTION, CPU, RINGS};
 use super::told::{counted, PairLog};
@@ -86,8 +85,6 @@ pub(crate) struct Recorder {
     pub(super) items: Option<Items>,
     /// CNPs, NAKs and delay probes, where each pair of hosts has its own.
     pub(super) pairs: PairLog,
-    /// What the bin that is open has of time that was put together: see `repeated`.
-    pub(super) open: Option<Open>,
 }
 
 impl Recorder {
@@ -104,13 +101,13 @@ impl Recorder {
         let first_bin = if read.len() > MANY_COLUMNS { FIRST_BIN_OF_MANY } else { FIRST_BIN };
         read.begin(Time::ZERO, first_bin, most);
         let chosen = plan.record.queues.is_some();
-        Recorder { detail, chosen, read, items, pairs: PairLog::default(), open: None }
+        Recorder { detail, chosen, read, items, pairs: PairLog::default() }
     }
 
     /// Another one that has yet to be given what it reads.
     pub(super) fn beside(&self) -> Self {
         let (read, pairs) = (Readings::default(), PairLog::default());
-        Recorder { detail: self.detail, chosen: self.chosen, read, items: None, pairs, open: None }
+        Recorder { detail: self.detail, chosen: self.chosen, read, items: None, pairs }
     }
 
     /// When the open bin ends, by a clock that has not counted `skipped`.
@@ -142,10 +139,6 @@ impl Recorder {
     /// Closes the bin that is open at a simulated time. How long it was.
     pub(crate) fn close_bin(&mut self, world: &mut World, end: Time) -> Time {
         let (now, span) = (world.fabric.run.now, self.read.bins.span(end));
-        if let Some(open) = self.open.take() {
-            self.close_open(open, world, end);
-            return span;
-        }
         if let Some(items) = &mut self.items {
             items.update(world);
         }

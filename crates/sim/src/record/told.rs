@@ -62,11 +62,6 @@ impl PairLog {
         counts.take(|pair, count| self.rows.push((bin as u32, pair, count)));
     }
 
-    /// A bin ends: the number of each pair in it.
-    pub fn add_bin(&mut self, bin: usize, counts: impl IntoIterator<Item = (Pair, u32)>) {
-        self.rows.extend(counts.into_iter().map(|(pair, count)| (bin as u32, pair, count)));
-    }
-
     /// Bins were merged.
     pub fn merge(&mut self, factor: usize) {
         self.rows.iter_mut().for_each(|(bin, ..)| *bin /= factor as u32);

@@ -121,7 +121,7 @@ impl Simulation {
         let last_event = self.events + max_events;
         while self.events < last_event && !self.world.fabric.run.finished {
             let Some(windows) = &mut self.windows else {
-                self.run_events(max_events, super::never);
+                self.run_events(max_events);
                 break;
             };
             let of_all = windows.of_all.last().map_or(Time::NEVER, |(time, _)| *time);

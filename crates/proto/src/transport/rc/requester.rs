@@ -1,7 +1,6 @@
 //! The sending side of a connection: what may be sent, what is in flight, and what is sent again when.
 
 use super::{widen, wire_psn, RNR_RETRY_FOREVER};
-use crate::repeats::Walk;
 use crate::transport::selective::{Scoreboard, Told, FEW};
 use crate::transport::settings::{RcParameters, SlowRestart};
 use crate::units::Time;
@@ -167,41 +166,6 @@ impl Requester {
         if self.window_end != u64::MAX {
             self.window_end += packets;
         }
-    }
-
-    /// See [`crate::repeats`]. `within`: it is in the middle of what was posted, so that the end of that
-    /// decides nothing for now.
-    pub fn walk(&mut self, by: &mut impl Walk, within: bool) {
-        let Requester {
-            una,
-            next,
-            sent,
-            posted,
-            asked,
-            window_end,
-            board,
-            deadline,
-            waiting_since,
-            since_ack_request,
-            timeouts,
-            rnr_naks,
-            failed,
-        } = self;
-        for position in [*next, *sent, *asked, if within { *una } else { *posted }] {
-            by.state(position.wrapping_sub(*una));
-        }
-        match *window_end {
-            u64::MAX => by.state(u64::MAX),
-            // The window would have to move on with the rest.
-            _ => by.unlike(),
-        }
-        if board.is_some() {
-            by.unlike();
-        }
-        by.at(deadline);
-        by.at(waiting_since);
-        by.states([*since_ack_request as u64, *timeouts as u64, *rnr_naks as u64, *failed as u64]);
-        by.counters([una, next, sent, posted, asked]);
     }
 
     /// Whether the retries are exhausted, or the responder refused a request.

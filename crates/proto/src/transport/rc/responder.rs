@@ -1,7 +1,6 @@
 //! The receiving side of a connection: what is taken, and what is answered.
 
 use super::{widen, wire_psn};
-use crate::repeats::Walk;
 use crate::transport::selective::Ahead;
 use crate::transport::settings::RcParameters;
 
@@ -67,17 +66,6 @@ impl Responder {
     /// PSN that a NAK carries: the packet expected.
     pub fn nak_psn(&self) -> u32 {
         wire_psn(self.expected)
-    }
-
-    /// See [`crate::repeats`]. `una`: the first packet that the requester has no ACK of.
-    pub fn walk(&mut self, by: &mut impl Walk, una: u64) {
-        let Responder { expected, nak_sent, ahead } = self;
-        by.state(expected.wrapping_sub(una));
-        by.state(*nak_sent as u64);
-        if ahead.is_some() {
-            by.unlike();
-        }
-        by.counter(expected);
     }
 
     /// Whether a packet would be accepted.

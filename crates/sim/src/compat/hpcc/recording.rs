@@ -165,7 +165,6 @@ pub(super) fn recording(
         veth: None,
         jobs: jobs(world),
         skipped: Vec::new(),
-        not_skipped: None,
         latency: Vec::new(),
         bridge_cores: Vec::new(),
     };

@@ -9,14 +9,9 @@
 //! Leaves out: what only a longer look would show, such as a slow beat of clocks. A check finds it when it
 //! comes, but what was skipped before stays as it was estimated.
 
-mod exact;
 mod judged;
 mod observed;
-mod seen;
 mod step;
-mod timers;
-
-pub(super) use exact::Exact;
 
 use tailback_proto::units::Time;
 
@@ -80,9 +75,6 @@ impl Simulation {
         if self.external {
             return Err(self.plan.not_skipped("controllers of its own"));
         }
-        if self.plan.run.skip == Skip::Exact {
-            return self.begin_exact();
-        }
         let telemetry = self.world.nics.send_qps.iter().any(|s| s.half.uses.telemetry);
         if telemetry {
             return Err(self.plan.not_skipped("a controller that reads the counters of switches"));
@@ -107,8 +99,7 @@ impl Simulation {
 
     /// What was skipped.
     pub(super) fn skipped(&mut self) -> Vec<Skipped> {
-        let exact = self.end_exact();
-        self.skipping.take().map_or(exact, |skipping| skipping.steps)
+        self.skipping.take().map_or(Vec::new(), |skipping| skipping.steps)
     }
 
     /// Executes `max_events` events, or all that are left, and skips what can be skipped.
@@ -193,7 +184,6 @@ impl Simulation {
         skipping.steps.push(Skipped {
             from_ps: from.0,
             to_ps: to.0,
-            exact: false,
             observed_ps: estimate.sample.span.0,
             packet_hops: world.packet_hops() - hops,
             goodput_error,
@@ -209,21 +199,21 @@ impl Simulation {
         skipping.observed.stepped(world);
         skipping.expected = Some(estimate);
         skipping.next_step *= 2.0;
-        reschedule(world, |event, time| Some(if event.is_of_plan() { time - length } else { time }));
+        bring_plan_nearer(world, length);
     }
 }
 
-/// Schedules all events again, at the times that `when` gives. None: the event is dropped.
-fn reschedule(world: &mut World, mut when: impl FnMut(Event, Time) -> Option<Time>) {
+/// Schedules events of the plan `by` earlier: the clock stood still for that long.
+fn bring_plan_nearer(world: &mut World, by: Time) {
     let ports = world.fabric.ports.len();
     let run = &mut world.fabric.run;
     let mut queue = std::mem::replace(&mut run.events, EventQueue::for_ports(ports));
     while let Some((place, code)) = queue.take() {
         let event = Event::decode(code);
-        match when(event, place.time()) {
-            Some(time) if time == place.time() => run.schedule_at(place, code),
-            Some(time) => run.schedule(time, event),
-            None => {}
+        if event.is_of_plan() {
+            run.schedule(place.time() - by, event);
+        } else {
+            run.schedule_at(place, code);
         }
     }
 }
