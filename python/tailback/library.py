@@ -6,6 +6,8 @@ from pathlib import Path
 
 import yaml
 
+from tailback.measured import LABS
+
 _PACKAGE_DIR = Path(__file__).parent
 _SCENARIOS_DIR = _PACKAGE_DIR / "scenarios"
 _PUBLISHED_DIR = _PACKAGE_DIR / "published"
@@ -26,6 +28,11 @@ def scenarios() -> dict[str, str]:
 def published() -> dict[str, str]:
     """Names and titles of all published experiments."""
     return {name: _value_of(file, "title") for name, file in _files(_PUBLISHED_DIR).items()}
+
+
+def measured() -> dict[str, str]:
+    """Names and titles of the labs that others measured."""
+    return dict(LABS)
 
 
 def labs() -> dict[str, str]:

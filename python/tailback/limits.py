@@ -106,6 +106,11 @@ RESULT_BINS = _limit(
     "the most of record.max_bins",
 )
 
+CELLS_BYTES = _limit(
+    _FILES_GROUP, "A table of a measured lab's cells", 4 << 20, "bytes", "the longest has 40 KB"
+)
+CELLS = _limit(_FILES_GROUP, "Cells of such a table", 10_000, "rows", "the longest has 217")
+
 _TEXT_GROUP = "YAML and JSON"
 MAX_DEPTH = _limit(_TEXT_GROUP, "Nesting of a scenario", 32, "levels", "the deepest that has a meaning is 4")
 MAX_VALUES = _limit(

@@ -17,16 +17,21 @@ app = command_app()
 def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
 ) -> None:
-    """List the built-in scenarios and the published experiments."""
+    """List the built-in scenarios, the published experiments and the measured labs."""
     if as_json:
         from tailback.cli.common import say_json  # loads what reads scenarios
 
-        found = {"scenarios": library.scenarios(), "experiments": library.published()}
+        found = {
+            "scenarios": library.scenarios(),
+            "experiments": library.published(),
+            "measured_labs": library.measured(),
+        }
         say_json(found)
         return
     rows = [
         ("Scenarios (tailback run NAME)", library.scenarios()),
         ("Published experiments (tailback reproduce NAME)", library.published()),
+        ("Measured labs (tailback reproduce NAME)", library.measured()),
     ]
     width = max(len(name) for _, entries in rows for name in entries)
     for number, (title, entries) in enumerate(rows):
