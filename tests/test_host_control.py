@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import tailback
 from tailback.errors import InputError
-from tailback.plan import make_plan
-from tailback.plan.host_control import hostcc_plan, rhcc_plan
+from tailback.plan import hostcc_plan, make_plan, rhcc_plan
 from tailback.scenario import load, show
 from tailback.scenario.host_control import HostCc, Rhcc, iio_threshold
 from tailback.scenario.model import Host

@@ -15,7 +15,7 @@ import tailback
 from tailback.astra.inputs import AstraOptions
 from tailback.explain import ways
 from tailback.explain.ways import Ways
-from tailback.files.outputs import Outputs
+from tailback.files import Outputs
 from tailback.recorded.flows import read_flows
 
 from tests import astra_files as astra

@@ -379,7 +379,7 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
         asked.append(scenario)
         if len(asked) == 2:
             os.kill(os.getpid(), signal.SIGINT)
-            while not interrupts._first:
+            while not interrupts._received:
                 time.sleep(0.001)
             os.kill(os.getpid(), signal.SIGINT)
         with contextlib.suppress(KeyboardInterrupt):

@@ -19,10 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailback.errors import InputError
-from tailback.files import Copied, inside, read_file
+from tailback.files import Outputs, UnchangedFile, confined_to, read_file
 from tailback.files.json import in_lines, read_json
 from tailback.files.out_folder import SUMMARY_FILE, Occupied, OutFolder, claim, sync, write_file, write_parts
-from tailback.files.outputs import Outputs
 from tailback.files.parquet import parquet_groups, parquet_rows, read_parquet, write_parquet
 from tailback.limits import RESULT_BYTES, RESULT_FLOWS, RESULT_VALUES
 from tailback.recorded.flows import read_flows
@@ -69,7 +68,7 @@ def write(result: Recorded, out_dir: str | Path | OutFolder, report: bool = True
         OSError: the folder cannot be written; an older result stays.
     """
     if isinstance(out_dir, OutFolder):
-        out_dir.fill(lambda inside: _write_files(result, inside, report, out_dir.grown()))
+        out_dir.fill(lambda inside: _write_files(result, inside, report, out_dir.growing_names()))
         return out_dir.path
     out = Path(out_dir)
     try:
@@ -169,7 +168,7 @@ def load(folder: str | Path, kind: type[Run]) -> Run:
         ValueError: a file has other contents than expected.
     """
     path = Path(folder)
-    with inside(path):
+    with confined_to(path):
         return _loaded(path, kind)
 
 
@@ -197,7 +196,7 @@ def _loaded(path: Path, kind: type[Run]) -> Run:
         setup=setup,
         wall_s=timing["wall_s"],
         cpu_s=timing["cpu_s"],
-        outputs=Outputs({name: Copied(path / name, RESULT_BYTES) for name in outputs}),
+        outputs=Outputs({name: UnchangedFile(path / name, RESULT_BYTES) for name in outputs}),
     )
 
 
@@ -268,7 +267,7 @@ def _finite(table: pa.Table) -> pa.Table:
 def _read_flows(path: Path) -> pa.Table:
     """Reads flows as any table; a table of more than `MAX_FLOWS_IN_MEMORY` rows stays in the file."""
     try:
-        file = Copied(path, RESULT_BYTES)
+        file = UnchangedFile(path, RESULT_BYTES)
         with file.open() as held:
             rows = parquet_rows(held)
         if rows <= MAX_FLOWS_IN_MEMORY:

@@ -192,9 +192,9 @@ def carry_out(
         if folder is not None:
             from tailback._engine import remove_when_out_of_memory
 
-            held = folder.held()
+            held = folder.growing()
             simulation.keep_in(str(held))
-            remove_when_out_of_memory([str(path) for path in (held, *folder.made)])
+            remove_when_out_of_memory([str(path) for path in (held, *folder.created)])
         if capture is not None:
             _begin_capture(simulation, capture, folder)
         core_count = _use_cores(simulation, cores)
@@ -236,7 +236,7 @@ def carry_out(
 def _begin_capture(simulation: object, capture: Capture, folder: OutFolder | None) -> None:
     if folder is None:
         raise InputError.at("capture", "found no out, expected a folder that gets the file")
-    path = folder.held() / CAPTURE_FILE
+    path = folder.growing() / CAPTURE_FILE
     try:
         _capturing(simulation).capture(
             str(path), capture.links, capture.start_ps, capture.stop_ps, capture.snap_bytes

@@ -19,7 +19,7 @@ from tailback.astra.documents import (
 )
 from tailback.astra.network import astra_network
 from tailback.errors import InputError
-from tailback.files import Copied
+from tailback.files import UnchangedFile
 from tailback.files.json import read_json
 from tailback.hpcc.inputs import CONFIG, HpccInputs
 from tailback.hpcc.plan import network_warnings
@@ -64,7 +64,7 @@ class AstraInputs:
     groups: dict[int, list[int]]
     options: AstraOptions
     trace_names: list[str]
-    traces: list[Copied]
+    traces: list[UnchangedFile]
     """Their files, which the engine reads as the run goes on."""
     files: dict[str, bytes]
 

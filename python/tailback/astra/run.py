@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from tailback.astra.inputs import AstraInputs, AstraOptions, load_inputs
 from tailback.astra.setup import AstraSetup
 from tailback.errors import InputError
+from tailback.files import Outputs
 from tailback.files.out_folder import OutFolder
-from tailback.files.outputs import Outputs
 from tailback.hpcc.work import Recorded, WorkRun
 from tailback.plan import plan_json
 from tailback.running import RunUsage, carry_out

@@ -10,7 +10,7 @@ from typing import Any
 from tailback import text
 from tailback.astra.documents import not_honoured
 from tailback.astra.inputs import LOGICAL, SETTINGS, SYSTEM, TRACES, AstraInputs, load_inputs, options_of
-from tailback.files import Copied
+from tailback.files import UnchangedFile
 from tailback.hpcc.inputs import CONFIG
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
@@ -72,7 +72,7 @@ class AstraSetup(HpccSetup):
         return self.astra.files
 
     @property
-    def long_files(self) -> Mapping[str, Copied]:
+    def long_files(self) -> Mapping[str, UnchangedFile]:
         """The traces."""
         return {f"{TRACES}.{rank}.et": trace for rank, trace in enumerate(self.astra.traces)}
 

@@ -117,7 +117,7 @@ def point(
             what = "--capture" if capture else "--clock"
             raise typer.BadParameter(f"{what}: found --kernel, expected the program's own point")
         with result_folder(out, "point", force) as folder:
-            mirror = folder.held() / points.MIRROR if capture else None
+            mirror = folder.growing() / points.MIRROR if capture else None
             with _display(quiet or as_json) as show:
                 told = (
                     kernel.run(first, second, settings, duration_ps, show)

@@ -1,4 +1,4 @@
-"""JSON for people and for large data: each outer entry has a line of its own."""
+"""Reads and writes JSON with a line for each outer entry: readable, and fast for large data."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def _one_line(value: Any) -> str:
 
 
 def in_lines(value: Any, levels: int = 3) -> str:
-    """`value` as JSON, keys sorted, a line for each entry of the outer `levels`, and a newline at the end.
+    """`value` as JSON with sorted keys, a line for each entry of the outer `levels`, and a final newline.
 
-    The library's own indentation is many times slower, and large fabrics have very many entries.
+    The indentation of the standard library is many times slower, and large fabrics have many entries.
 
     Raises:
-        ValueError: a number that JSON has no word for.
+        ValueError: a number is infinite or NaN.
     """
     return _lines(value, levels, "") + "\n"
 
@@ -36,7 +36,7 @@ def _lines(value: Any, levels: int, indent: str) -> str:
             rows = value.as_json(f",\n{inner}")
             return f"[\n{inner}{rows}\n{indent}]"
         value = list(value)
-    if levels == 1 and (text := _at_once(value, indent, inner)):
+    if levels == 1 and (text := _encoded_at_once(value, indent, inner)):
         return text
     if isinstance(value, dict):
         entries = [f"{_one_line(key)}: {_lines(value[key], levels - 1, inner)}" for key in sorted(value)]
@@ -46,12 +46,12 @@ def _lines(value: Any, levels: int, indent: str) -> str:
     return f"{opening}\n{inner}" + f",\n{inner}".join(entries) + f"\n{indent}{closing}"
 
 
-def _at_once(value: Any, indent: str, inner: str) -> str:
-    """The same of entries that are all mappings, all lists, or all plain; empty: they are not.
+def _encoded_at_once(value: Any, indent: str, inner: str) -> str:
+    """Encodes all entries with one call, if they are all mappings, all lists or all scalars; else returns "".
 
-    Large fabrics have very many entries, and each call of the encoder takes as long as several values. What
-    stands between two entries is there once less than there are entries: if it is found no more often, no
-    entry has it inside.
+    Each call of the encoder takes as long as several values. The text is split into lines at the separator of
+    entries; if it occurs more often than there are gaps between entries, some entry contains it, and the text
+    cannot be split.
     """
     kinds = {type(entry) for entry in (value.values() if isinstance(value, dict) else value)}
     between = "}, " if kinds == {dict} else "], " if kinds == {list} else ", "
@@ -59,47 +59,47 @@ def _at_once(value: Any, indent: str, inner: str) -> str:
     if text.count(between) != len(value) - 1:
         return ""
     opening, closing = text[0], text[-1]
-    # Such a text may be most of a large file: never are more than two there.
+    # The text may be most of a large file: at most two copies are in memory.
     text = text[1:-1]
     text = text.replace(between, f"{between[:-1]}\n{inner}")
     return f"{opening}\n{inner}{text}\n{indent}{closing}"
 
 
 def number(value: float) -> float | None:
-    """JSON has no NaN: a figure that cannot be given is null."""
+    """`value`, or None if it is infinite or NaN, which JSON cannot express."""
     return value if math.isfinite(value) else None
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The mapping in a JSON file.
+    """Reads a mapping from a JSON file.
 
     Raises:
-        ValueError: it is cut short, nested too deep, or holds something else; it names the file.
+        ValueError: the file is truncated, nested too deep, or not a mapping; the message names it.
     """
     try:
         text = read_file(path, RESULT_BYTES).decode("utf-8")
         value = json.loads(
-            text, object_pairs_hook=_without_twins, parse_constant=_no_number, parse_float=_finite
+            text, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant, parse_float=_finite
         )
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
-    except RecursionError:  # there is no telling how deep it would have gone
+    except RecursionError:
         raise ValueError(f"{path.name}: nested too deep") from None
     if not isinstance(value, dict):
         raise ValueError(f"{path.name}: a {type(value).__name__} and no mapping")
     return value
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
-        twin = next(name for name in mapping if names.count(name) > 1)
-        raise ValueError(f"{twin[:60]!a} twice in one mapping")
+        duplicate = next(name for name in mapping if names.count(name) > 1)
+        raise ValueError(f"{duplicate[:60]!a} twice in one mapping")
     return mapping
 
 
-def _no_number(word: str) -> None:
+def _refuse_constant(word: str) -> None:
     raise ValueError(f"{word}, which is no number")
 
 

@@ -1,12 +1,11 @@
-"""The folder that a result goes to: claimed before a run, and filled at its end, so that it is whole or not
-there.
+"""The folder of a result: claimed before a run and filled at its end, so that it is complete or absent.
 
-A claim makes the folder and locks it, so that no second run writes there; the lock ends with the process,
-however that ends. What is written goes to a hidden folder on the same file system first
-(`.NAME.XXXXXXXX.writing` beside the folder, or `.XXXXXXXX.writing` inside one that was there before, which
-may be a mount point or where somebody stands). When all of it is on the disk, one rename puts it in place;
-or, inside, a rename a file, `summary.json` last and, of an older result, first away. So a folder with
-`summary.json` is whole, and one without it is not a result.
+A claim creates the folder and locks it, so that no second run writes there; the lock ends with the process. Files
+are first written to a hidden folder on the same file system: `.NAME.XXXXXXXX.writing` beside a new folder, or
+`.XXXXXXXX.writing` inside an existing one, which may be a mount point or somebody's working directory. When all
+files are on the disk, one rename puts a new folder in place; in an existing one, each file is renamed:
+`summary.json` of an older result goes first, and the new one comes last. So a folder with `summary.json` is
+complete, and one without it is not a result.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from types import TracebackType
 from typing import Literal
 
 SUMMARY_FILE = "summary.json"
-"""The file that tells a whole result: the last that comes, and the first that goes."""
-_WRITING, _ASIDE, _REPLACED = ".writing", ".old", ".replaced"
+"""Its presence marks a complete result: it is written last and removed first."""
+_WRITING_SUFFIX, _OLD_FOLDER, _REPLACED_SUFFIX = ".writing", ".old", ".replaced"
 RESULT_MARKERS = {
     SUMMARY_FILE,
     "asked.json",
@@ -37,7 +36,7 @@ RESULT_MARKERS = {
     "sweep.json",
     "tune.json",
 }
-"""Files that tell the result of a command: one of them is in each."""
+"""Each result of a command has at least one of these files."""
 RESULT_NAMES = RESULT_MARKERS | {
     "astra.json",
     "capture.pcapng",
@@ -78,68 +77,68 @@ RESULT_NAMES = RESULT_MARKERS | {
     "tuned.json",
     "workload.txt",
 }
-"""What is directly in the folder of a result, but for folders of seeds and other simulators' outputs."""
-_SEED = re.compile(r"seed-\d+")
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL, errno.ENOSYS)
-"""What a file system says that cannot lock a folder, such as NFS."""
+"""Names in the folder of a result, besides folders of seeds and other simulators' outputs."""
+_SEED_FOLDER = re.compile(r"seed-\d+")
+_NO_LOCK_ERRORS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL, errno.ENOSYS)
+"""Errors of file systems that cannot lock a folder, such as NFS."""
 
-MayBe = Literal["absent", "empty", "result", "any"]
+AllowedFolder = Literal["absent", "empty", "result", "any"]
 
 
 class Occupied(FileExistsError):  # noqa: N818  it is what was found
-    """The folder cannot be had; the text says what was found there."""
+    """The folder cannot be used; the text describes what was found there."""
 
 
 class OutFolder(AbstractContextManager["OutFolder"]):
-    """A folder that is claimed. At the end of its context the claim is given up; what is empty goes."""
+    """A claimed folder. The end of its context releases the claim and removes folders that stayed empty."""
 
-    def __init__(self, given: Path, made: list[Path], lock: int) -> None:
-        """As `claim` found it: `made` are the folders that were not there before, the outermost first."""
+    def __init__(self, given: Path, created: list[Path], lock: int) -> None:
+        """`created` are the folders that the claim created, outermost first."""
         self.given = given
-        self.path = given.resolve()  # "." has a parent, too
-        self._made = made
+        self.path = given.resolve()  # "." has no usable parent
+        self._created = created
         self._lock = lock
-        self._held: Path | None = None
-        self._cut: list[Path] = []
-        """What a process left here that was killed while it put a result in the place of an older one."""
+        self._growing: Path | None = None
+        self._unfinished: list[Path] = []
+        """Folders with files of an older result, left by a process that was killed while it replaced them."""
 
     @property
-    def made(self) -> list[Path]:
-        """The folders that the claim made, the innermost first."""
-        return list(reversed(self._made))
+    def created(self) -> list[Path]:
+        """Folders that the claim created, innermost first."""
+        return list(reversed(self._created))
 
-    def held(self) -> Path:
-        """A hidden folder for files that grow during the run: they are in place with all others, or gone.
+    def growing(self) -> Path:
+        """A hidden folder for files that are written during the run. `fill` moves them to the result.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: the folder cannot be created.
         """
-        if self._held is None:
-            self._held = self._new_work()
-        return self._held
+        if self._growing is None:
+            self._growing = self._new_work()
+        return self._growing
 
-    def grown(self) -> set[str]:
-        """Names of the files that are there so far."""
-        return {path.name for path in self._held.iterdir()} if self._held else set()
+    def growing_names(self) -> set[str]:
+        """Names of the files in `growing`."""
+        return {path.name for path in self._growing.iterdir()} if self._growing else set()
 
     def fill(self, write: Callable[[Path], None]) -> None:
-        """Lets `write` write all files of a result into a folder, and puts them in place.
+        """Lets `write` write all files of a result into a hidden folder, then puts them in place.
 
         Raises:
-            OSError: it names this folder. Nothing new is in it then, and what was there still is.
-                A result that is whole and only could not be put in place is kept; the text says where.
+            OSError: the message names this folder, whose contents are unchanged. A complete result that could
+                not be put in place is kept; the message names its folder.
         """
         work, names, whole = self._new_work(), set[str](), False
         try:
             write(work)
-            for grown in self._held.iterdir() if self._held else ():
+            for grown in self._growing.iterdir() if self._growing else ():
                 sync(grown)
                 grown.rename(work / grown.name)
             sync(work)
             names = {path.name for path in work.iterdir()}
-            if self._made:
+            if self._created:
                 work.rename(self.path)
-                with suppress(OSError):  # it is there, and whole
+                with suppress(OSError):  # the result is complete anyway
                     sync(self.path.parent)
             else:
                 self._move_in(work)
@@ -152,17 +151,17 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         except BaseException:
             shutil.rmtree(work, ignore_errors=True)
             raise
-        for done in (work, *self._cut):  # with an older result
+        for done in (work, *self._unfinished):  # with the older result
             shutil.rmtree(done, ignore_errors=True)
 
     def _move_in(self, work: Path) -> None:
-        """Puts what was written in the place of what is there; or, when that fails, all back."""
-        aside = work / _ASIDE
-        old = [path for path in self.path.iterdir() if path.suffix != _WRITING]
+        """Replaces the contents of the folder by the new files; on failure moves all files back."""
+        aside = work / _OLD_FOLDER
+        old = [path for path in self.path.iterdir() if path.suffix != _WRITING_SUFFIX]
         new = list(work.iterdir())
         aside.mkdir()
-        moves = [(path, aside / path.name) for path in sorted(old, key=_place, reverse=True)]
-        moves += [(path, self.path / path.name) for path in sorted(new, key=_place)]
+        moves = [(path, aside / path.name) for path in sorted(old, key=_move_order, reverse=True)]
+        moves += [(path, self.path / path.name) for path in sorted(new, key=_move_order)]
         try:
             for source, target in moves:
                 if source == work / SUMMARY_FILE:
@@ -173,14 +172,14 @@ class OutFolder(AbstractContextManager["OutFolder"]):
                 if target.exists() and not source.exists():
                     target.rename(source)
             raise
-        with suppress(OSError):  # it is there, and whole
+        with suppress(OSError):  # the result is complete anyway
             sync(self.path)
 
     def _new_work(self) -> Path:
-        if self._made:
-            work = self.path.parent / f".{self.path.name}.{secrets.token_hex(4)}{_WRITING}"
+        if self._created:
+            work = self.path.parent / f".{self.path.name}.{secrets.token_hex(4)}{_WRITING_SUFFIX}"
         else:
-            work = self.path / f".{secrets.token_hex(4)}{_WRITING}"
+            work = self.path / f".{secrets.token_hex(4)}{_WRITING_SUFFIX}"
         try:
             work.mkdir()
         except OSError as error:
@@ -188,65 +187,64 @@ class OutFolder(AbstractContextManager["OutFolder"]):
         return work
 
     def _named(self, error: OSError, more: str = "") -> OSError:
-        """The same error, of this folder where it is of the hidden one, which means nothing to users."""
+        """The error with the name of this folder in place of the hidden one."""
         read = Path(error.filename or self.path).absolute()
-        hidden = any(part.endswith(_WRITING) for part in read.parts)
+        hidden = any(part.endswith(_WRITING_SUFFIX) for part in read.parts)
         if not hidden and not read.is_relative_to(self.path.absolute()):
             return error
         return OSError(error.errno or errno.EIO, f"{error.strerror or error}{more}", str(self.given))
 
-    def _check(self, may_be: MayBe) -> None:
-        """Looks whether what is there may be used, and can be."""
-        # Killed runs have left these; one that is whole was kept, and its user was told.
-        rests = [self.path.glob(f".????????{_WRITING}")]
-        rests.append(self.path.parent.glob(f".{_escaped(self.path.name)}.????????{_WRITING}"))
+    def _check(self, allowed: AllowedFolder) -> None:
+        """Raises an error unless the folder is in the allowed state and can be written."""
+        # Remove what killed runs have left, except complete results, which the user was told of.
+        rests = [self.path.glob(f".????????{_WRITING_SUFFIX}")]
+        rests.append(self.path.parent.glob(f".{_escaped(self.path.name)}.????????{_WRITING_SUFFIX}"))
         for rest in chain.from_iterable(rests) if self._lock >= 0 else ():
-            aside = rest / _ASIDE
+            aside = rest / _OLD_FOLDER
             if rest.parent == self.path and aside.is_dir() and any(aside.iterdir()):
-                self._cut.append(rest)
+                self._unfinished.append(rest)
             elif not (rest / SUMMARY_FILE).is_file():
                 shutil.rmtree(rest, ignore_errors=True)
         inside = sorted(path.name for path in self.path.iterdir())
-        if may_be == "absent" and not self._made:
+        if allowed == "absent" and not self._created:
             raise Occupied("a folder that is there already")
-        if may_be == "result" and inside and SUMMARY_FILE not in inside and not self._cut:
+        if allowed == "result" and inside and SUMMARY_FILE not in inside and not self._unfinished:
             raise Occupied("a folder that is not that of a run")
-        if may_be == "empty" and inside:
+        if allowed == "empty" and inside:
             raise Occupied(f"a folder that is not empty, with {inside[0]} in it")
         self._new_work().rmdir()  # before a long run and not after it
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gives up the claim."""
-        if self._held:
-            shutil.rmtree(self._held, ignore_errors=True)
-        _remove(self._made)
+        if self._growing:
+            shutil.rmtree(self._growing, ignore_errors=True)
+        _remove(self._created)
         if self._lock >= 0:
             os.close(self._lock)
 
 
-def claim(out: Path, may_be: MayBe = "empty") -> OutFolder:
-    """Claims a folder, and makes it where it is not there.
+def claim(out: Path, allowed: AllowedFolder = "empty") -> OutFolder:
+    """Claims a folder, and creates it if needed.
 
     Raises:
-        Occupied: something else is there, or another run writes there.
-        OSError, ValueError: it cannot be made, or not be written.
+        Occupied: the folder is not in the allowed state, or another run writes there.
+        OSError, ValueError: the folder cannot be created or written.
     """
     while True:
-        made = _make(out)
+        made = _create(out)
         try:
             lock = _locked(out)
         except FileNotFoundError:
-            continue  # another run has given it up, or put its result in place
+            continue  # another run has released it, or put its result in place
         except Occupied:
-            raise  # whose folder it is by now, though it is empty
+            raise  # another run has claimed the folder: leave it
         except OSError:
             _remove(made)
             raise
         folder = OutFolder(out, made, lock)
         try:
-            folder._check(may_be)
+            folder._check(allowed)
         except BaseException:
             folder.__exit__(None, None, None)
             raise
@@ -255,16 +253,17 @@ def claim(out: Path, may_be: MayBe = "empty") -> OutFolder:
 
 @contextmanager
 def replacing(out: Path) -> Iterator[None]:
-    """Around a claim of `out`: a result that is there goes aside, and away once a new one is in its place.
+    """Around a claim of `out`: moves an older result aside, and removes it once a new one is in place.
 
-    Without a new one it is put back; what a killed process left aside is put back first.
+    Without a new result the older one is moved back. A result that a killed process left aside is restored
+    first.
 
     Raises:
-        Occupied: it has a file that no command of Tailback writes, or another run writes there.
-        OSError: it cannot be moved, as a mount point.
+        Occupied: the folder has a file that no command of Tailback writes, or another run writes there.
+        OSError: the folder cannot be moved, for example a mount point.
     """
     path = out.resolve()
-    left = sorted(path.parent.glob(f".{_escaped(path.name)}.????????{_REPLACED}"))
+    left = sorted(path.parent.glob(f".{_escaped(path.name)}.????????{_REPLACED_SUFFIX}"))
     if path.is_dir():
         lock = _locked(path)
         if lock >= 0:
@@ -275,9 +274,9 @@ def replacing(out: Path) -> Iterator[None]:
     if not path.is_dir() or not any(path.iterdir()):
         yield
         return
-    if (name := _foreign(path)) is not None:
+    if (name := _foreign_name(path)) is not None:
         raise Occupied(f"a folder with {name} in it, which is not part of a result")
-    aside = path.parent / f".{path.name}.{secrets.token_hex(4)}{_REPLACED}"
+    aside = path.parent / f".{path.name}.{secrets.token_hex(4)}{_REPLACED_SUFFIX}"
     path.rename(aside)
     try:
         yield
@@ -289,8 +288,8 @@ def replacing(out: Path) -> Iterator[None]:
             aside.rename(path)
 
 
-def _foreign(folder: Path) -> str | None:
-    """The first name in a folder that no command writes into its result, or none."""
+def _foreign_name(folder: Path) -> str | None:
+    """The first name in a folder that no command writes into its result; None if there are none."""
     names = {path.name for path in folder.iterdir()}
     if not names & RESULT_MARKERS:
         return min(names)
@@ -299,17 +298,17 @@ def _foreign(folder: Path) -> str | None:
         own.update(
             str(name).split("/")[0] for name in json.loads((folder / SUMMARY_FILE).read_bytes())["outputs"]
         )
-    foreign = [name for name in sorted(names) if name not in own and not _SEED.fullmatch(name)]
+    foreign = [name for name in sorted(names) if name not in own and not _SEED_FOLDER.fullmatch(name)]
     return foreign[0] if foreign else None
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Writes a new file; it is on the disk when this returns."""
+    """Writes a new file, and waits until it is on the disk."""
     write_parts(path, (data,))
 
 
 def write_parts(path: Path, parts: Iterable[bytes]) -> None:
-    """The same in parts."""
+    """`write_file` of data in parts."""
     with path.open("xb") as file:
         for part in parts:
             file.write(part)
@@ -318,12 +317,12 @@ def write_parts(path: Path, parts: Iterable[bytes]) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Writes a file, which is there as a whole or not at all.
+    """Writes a file atomically.
 
     Raises:
-        OSError: it names the file.
+        OSError: the message names the file.
     """
-    work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_WRITING}")
+    work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_WRITING_SUFFIX}")
     try:
         write_file(work, data)
         work.replace(path)
@@ -338,23 +337,23 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Waits until what a file holds, or the names in a folder, are on the disk."""
+    """Waits until a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # a file system that cannot do it
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # the file system cannot do it
             raise
     finally:
         os.close(handle)
 
 
-def _place(path: Path) -> tuple[bool, str]:
+def _move_order(path: Path) -> tuple[bool, str]:
     return path.name == SUMMARY_FILE, path.name
 
 
-def _make(out: Path) -> list[Path]:
-    """Makes a folder and those above it; gives the ones that were not there."""
+def _create(out: Path) -> list[Path]:
+    """Creates a folder and its parents, and returns those that did not exist."""
     missing = [path for path in (out, *out.parents) if not path.exists()]
     made: list[Path] = []
     try:
@@ -374,7 +373,7 @@ def _make(out: Path) -> list[Path]:
 
 
 def _remove(made: list[Path]) -> None:
-    """Takes away what was made, as far as it is empty."""
+    """Removes created folders that are empty."""
     with suppress(OSError):
         for path in reversed(made):
             path.rmdir()
@@ -384,7 +383,7 @@ def _locked(out: Path) -> int:
     """Locks a folder; -1 where the file system has no locks.
 
     Raises:
-        FileNotFoundError: it is not the one of that name any more.
+        FileNotFoundError: the folder was removed or replaced meanwhile.
     """
     handle = os.open(out, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -395,7 +394,7 @@ def _locked(out: Path) -> int:
         os.close(handle)
         if isinstance(error, BlockingIOError):
             raise Occupied("another run that writes there") from None
-        if error.errno in _NO_LOCKS:
+        if error.errno in _NO_LOCK_ERRORS:
             return -1
         raise
     return handle

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from tailback.errors import InputError, Problem, dotted
-from tailback.files.written import Written
+from tailback.files import StrictModel
 from tailback.fitting.axes import Axes
 from tailback.fitting.priors import Prior
 from tailback.fitting.units import UNITS
@@ -39,7 +39,7 @@ _LABEL_MAX_CHARACTERS = 40
 """A value of more characters, such as a whole list of traffic, is cut off in labels."""
 
 
-class Observation(Written):
+class Observation(StrictModel):
     """A figure of the lab, or a limit that its figure keeps to."""
 
     measure: str | dict[str, Any]
@@ -121,7 +121,7 @@ class Observed(NamedTuple):
         return f"{self.in_words} ± {words_of(self.output.shown, self.tolerance)}"
 
 
-class Fit(Written):
+class Fit(StrictModel):
     """A fit as it was asked for."""
 
     scenario: str | dict[str, Any]

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from tailback import text
 from tailback.errors import found
-from tailback.files.written import Written
+from tailback.files import StrictModel
 from tailback.sweeps.design import Value
 from tailback.sweeps.points import Range, as_text, vary_of
 from tailback.units import DURATION
@@ -18,7 +18,7 @@ _MOST_VALUES = 20
 """Of a list: each value takes runs of its own, and more have hardly anything to do with each other."""
 
 
-class Free(Written):
+class Free(StrictModel):
     """A setting that is not known, and its prior: evenly from `low` to `high`, or so in its logarithm."""
 
     low: str | int | float
@@ -73,7 +73,7 @@ class Free(Written):
         return self.varied.text(float(f"{self.varied.between(share):.4g}"))
 
 
-class Listed(Written):
+class Listed(StrictModel):
     """A setting that is not known, and is one of a list, each as likely as any other before the fit."""
 
     values: list[Value] = Field(max_length=_MOST_VALUES)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tailback.errors import InputError
+from tailback.files import Outputs
 from tailback.files.out_folder import OutFolder
-from tailback.files.outputs import Outputs
 from tailback.hpcc.inputs import HpccInputs, load_inputs
 from tailback.hpcc.plan import make_plan
 from tailback.hpcc.setup import HpccSetup

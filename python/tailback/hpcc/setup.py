@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tailback import text
-from tailback.files import Copied
+from tailback.files import UnchangedFile
 from tailback.hpcc.flows import PORT
 from tailback.hpcc.inputs import CONFIG, HpccInputs, load_inputs
 from tailback.hpcc.plan import TELEMETRY_BYTES, header_bytes, make_plan, span_ps
@@ -104,7 +104,7 @@ class HpccSetup:
         return self.inputs.files
 
     @property
-    def long_files(self) -> Mapping[str, Copied]:
+    def long_files(self) -> Mapping[str, UnchangedFile]:
         """None."""
         return {}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tailback.errors import InputError, one_line, plain
-from tailback.files import Copied, FileRefusedError, read_file
+from tailback.files import FileRefusedError, UnchangedFile, read_file
 
 _REAL = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER = 400
@@ -37,13 +37,13 @@ def read_bytes(path: Path, most: int, place: str, token: str = "") -> bytes:
     return _read(lambda: read_file(path, most), place, token)
 
 
-def copied(path: Path, most: int, place: str) -> Copied:
+def copied(path: Path, most: int, place: str) -> UnchangedFile:
     """A regular file of at most `most` bytes, which is not read yet.
 
     Raises:
         InputError: as `read_bytes`.
     """
-    return _read(lambda: Copied(path, most), place, "")
+    return _read(lambda: UnchangedFile(path, most), place, "")
 
 
 def _read(read: Callable[[], Read], place: str, token: str) -> Read:

@@ -94,7 +94,7 @@ def run(
             if capture not in hosts or (interfaces is not None and capture not in interfaces):
                 text = f"found {capture}, expected a host that is here"
                 raise InputError.at("--capture", text)
-            engine.capture(str(folder.held() / CAPTURE), hosts.index(capture))
+            engine.capture(str(folder.growing() / CAPTURE), hosts.index(capture))
         if clock is not None:
             _follow(engine, clock)
         if far:

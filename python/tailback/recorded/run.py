@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailback.files.outputs import Outputs
+from tailback.files import Outputs
 from tailback.recorded.bins import Bins
 from tailback.recorded.flows import flows_of
 from tailback.recorded.setup import ScenarioSetup, Setup

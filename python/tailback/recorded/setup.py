@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from tailback.files import Copied, read_file
+from tailback.files import UnchangedFile, read_file
 from tailback.files.json import in_lines, read_json
 from tailback.limits import GRAPH_BYTES, RESOLVED_BYTES
 from tailback.scenario.document import from_yaml
@@ -85,7 +85,7 @@ class Setup(Protocol):
         """The files that repeat the run, by name."""
 
     @property
-    def long_files(self) -> Mapping[str, Copied]:
+    def long_files(self) -> Mapping[str, UnchangedFile]:
         """Further files, which may be too long for memory."""
 
     def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
@@ -103,7 +103,7 @@ class ScenarioSetup:
     assumptions: list[dict[str, str]] = field(default_factory=list)
     inputs: dict[str, bytes] = field(default_factory=dict)
     """Files that the scenario refers to, by their names in the folder."""
-    long_inputs: Mapping[str, Copied] = field(default_factory=dict)
+    long_inputs: Mapping[str, UnchangedFile] = field(default_factory=dict)
     """Further files, which may be too long for memory."""
 
     @property
@@ -166,7 +166,7 @@ class ScenarioSetup:
         return {"scenario.yaml": self.scenario_yaml.encode(), "plan.json": plan.encode(), **self.inputs}
 
     @property
-    def long_files(self) -> Mapping[str, Copied]:
+    def long_files(self) -> Mapping[str, UnchangedFile]:
         return self.long_inputs
 
     @property
@@ -196,7 +196,7 @@ class ScenarioSetup:
             read_json(folder / "plan.json"),
             summary["assumptions"],
             long_inputs={
-                str(file.relative_to(folder)): Copied(file, GRAPH_BYTES)
+                str(file.relative_to(folder)): UnchangedFile(file, GRAPH_BYTES)
                 for file in sorted((folder / INPUTS).glob("*"))
             },
         )

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tailback import library
 from tailback.errors import InputError, Problem, one_of
-from tailback.files.written import Written
+from tailback.files import StrictModel
 from tailback.measures import MEASURES
 from tailback.recorded.run import Recorded
 from tailback.text import by_unit
@@ -21,7 +21,7 @@ from tailback.text import by_unit
 Kind = Literal["given", "calibrated", "predicted"]
 
 
-class Given(Written):
+class Given(StrictModel):
     """A setting that the paper gives: put in, never checked."""
 
     what: str
@@ -29,7 +29,7 @@ class Given(Written):
     where: str
 
 
-class Assumed(Written):
+class Assumed(StrictModel):
     """A setting that the paper does not give, and why it is what it is."""
 
     what: str
@@ -65,7 +65,7 @@ class Calibrated(Assumed):
         return self
 
 
-class Run(Written):
+class Run(StrictModel):
     """A scenario to run with the overrides of `set` for `duration`; or, for a first look, for `quick`.
 
     `quick_set` holds what else a quick run needs, such as starts that all fit into it.
@@ -85,7 +85,7 @@ class Run(Written):
         return {**self.set, "run.duration": self.duration}
 
 
-class Check(Written):
+class Check(StrictModel):
     """A measure and its bound; with `relative_to`, the measure divided by the same measure of another run.
 
     `run` names the run that it is measured on, and `kind` what kind of statement it is, where that is not the
@@ -194,7 +194,7 @@ class Check(Written):
         return f"{value:g}" if self._unit == "index" else by_unit(value, self._unit)
 
 
-class Claim(Written):
+class Claim(StrictModel):
     """What the paper says, where, on which run, and what would bear it out."""
 
     id: str
@@ -232,14 +232,14 @@ class Claim(Written):
         return self
 
 
-class Tradeoff(Written):
+class Tradeoff(StrictModel):
     """A plot of a table: one of its measures over another, a point a variant."""
 
     of: str
     over: str
 
 
-class Sensitivity(Written):
+class Sensitivity(StrictModel):
     """What a setting decides: a run varied, and measures of each variant.
 
     `kind` says what for: what an *assumption* decides, an *ablation* of what the paper proposes, or a
@@ -312,7 +312,7 @@ class Sensitivity(Written):
         return self
 
 
-class Experiment(Written):
+class Experiment(StrictModel):
     """A published experiment."""
 
     title: str

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from tailback.controller import Checked, Factory
 from tailback.errors import InputError, Path, plain
-from tailback.files import Copied, FileRefusedError, read_file
+from tailback.files import FileRefusedError, UnchangedFile, read_file
 from tailback.limits import MAX_OUTSTANDING
 from tailback.scenario import declared
 from tailback.scenario.bridge import Bridge
@@ -300,7 +300,7 @@ class Scenario(Part):
     _given_of_setups: dict[Path, tuple[Any, str]] = PrivateAttr(default_factory=dict)
     _folder: FilePath = PrivateAttr(default_factory=FilePath)
     _inputs: dict[str, bytes] = PrivateAttr(default_factory=dict)
-    _long_inputs: dict[str, Copied] = PrivateAttr(default_factory=dict)
+    _long_inputs: dict[str, UnchangedFile] = PrivateAttr(default_factory=dict)
     _network: Network | None = PrivateAttr(default=None)
     _messages: dict[int, Any] = PrivateAttr(default_factory=dict)
     _graphs: dict[tuple[str, int], Any] = PrivateAttr(default_factory=dict)
@@ -360,7 +360,7 @@ class Scenario(Part):
         return self._inputs
 
     @property
-    def long_inputs(self) -> dict[str, Copied]:
+    def long_inputs(self) -> dict[str, UnchangedFile]:
         """More of them, which may be too long to be in memory."""
         return self._long_inputs
 
@@ -393,7 +393,7 @@ class Scenario(Part):
         """
         with _naming(name):
             if name not in self._long_inputs:
-                self._long_inputs[name] = Copied(self._folder / name, most)
+                self._long_inputs[name] = UnchangedFile(self._folder / name, most)
             return self._long_inputs[name].open()
 
     def __eq__(self, other: object) -> bool:

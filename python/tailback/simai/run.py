@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from tailback.files import Outputs
 from tailback.files.out_folder import OutFolder
-from tailback.files.outputs import Outputs
 from tailback.hpcc.work import Recorded, WorkRun
 from tailback.plan import plan_json
 from tailback.running import RunUsage, carry_out

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from tailback.errors import InputError, Problem, found, one_of, plain
-from tailback.files import FileRefusedError, inside, read_file
+from tailback.files import FileRefusedError, confined_to, read_file
 from tailback.files.json import read_json
 from tailback.limits import SCENARIO_BYTES
 from tailback.scenario.document import Document, from_python, from_yaml
@@ -110,7 +110,7 @@ def begun_in(folder: Path, name: str, what: str) -> dict[str, Any]:
         InputError: it is not there, or damaged; `what` was expected, such as "the folder of a sweep".
     """
     try:
-        with inside(folder):
+        with confined_to(folder):
             return read_json(folder / name)
     except OSError as error:
         why = "" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f" ({error.strerror})"

@@ -149,7 +149,7 @@ def sweep(
         _refuse_what_no_run_has(asked, planned)
         storage = None if asked.store is None else Storage(asked.store)
         if storage is not None:
-            storage.try_out()
+            storage.check_writable()
             keep_for(storage, asked, planned.base)
         folder = None
         if out is not None:

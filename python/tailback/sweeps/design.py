@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from tailback.errors import InputError, one_of
-from tailback.files.written import Written
+from tailback.files import StrictModel
 from tailback.limits import MAX_SWEEP_RUNS
 from tailback.seeds import parse
 from tailback.sweeps.asked import Asked
@@ -22,7 +22,7 @@ Scalar = str | int | float | bool | None
 Value = Scalar | list[Any] | dict[str, Any]
 
 
-class Design(Written):
+class Design(StrictModel):
     """A sweep as it was asked for."""
 
     scenario: str | dict[str, Any]

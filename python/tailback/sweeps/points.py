@@ -14,7 +14,7 @@ from pydantic import Field
 
 from tailback import text as words
 from tailback.errors import InputError
-from tailback.files.written import Written
+from tailback.files import StrictModel
 from tailback.limits import MAX_SWEEP_RUNS
 from tailback.units import DURATION, FREQUENCY, RATE, SIZE, Quantity, UnitError
 
@@ -32,7 +32,7 @@ _COMPARED = {
 }
 
 
-class Range(Written):
+class Range(StrictModel):
     """Values from `low` to `high`, both included: quantities of one unit's kind, or numbers.
 
     `steps` of them in a combination; a sample draws between them.
@@ -109,7 +109,7 @@ class Range(Written):
         return kind, low, high
 
 
-class Sample(Written):
+class Sample(StrictModel):
     """Points that are drawn: independently, or as a Latin hypercube, which covers each setting evenly (McKay,
     Beckman, Conover, Technometrics 21, 1979). The same `seed` draws the same points.
     """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import library
 from tailback.executors import report_progress
-from tailback.files import Copied, FileRefusedError, read_file
+from tailback.files import FileRefusedError, UnchangedFile, read_file
 from tailback.files.storage import Storage, is_url
 from tailback.limits import SCENARIO_BYTES
 from tailback.running import run_checked
@@ -47,10 +47,10 @@ def digest_of(scenario: Scenario, by: str | None = None) -> str:
     digest = hashlib.sha256((build() if by is None else by).encode())
     settings = scenario.model_copy(update={"run": scenario.run.model_copy(update={"seed": 0})})
     digest.update(settings.model_dump_json(by_alias=True).encode())
-    files: dict[str, bytes | Copied] = {**scenario.inputs, **scenario.long_inputs}
+    files: dict[str, bytes | UnchangedFile] = {**scenario.inputs, **scenario.long_inputs}
     for name, held in sorted(files.items(), key=itemgetter(0)):
-        digest.update(f"{name}\0{held.size if isinstance(held, Copied) else len(held)}\0".encode())
-        for part in held() if isinstance(held, Copied) else (held,):
+        digest.update(f"{name}\0{held.size if isinstance(held, UnchangedFile) else len(held)}\0".encode())
+        for part in held() if isinstance(held, UnchangedFile) else (held,):
             digest.update(part)
     return digest.hexdigest()[:24]
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from tailback.errors import InputError, Problem
-from tailback.files.written import Written
+from tailback.files import StrictModel
 from tailback.scenario import load
 from tailback.seeds import parse
 from tailback.sweeps.asked import Asked
@@ -25,7 +25,7 @@ from tailback.sweeps.shown import Shown, shown_of
 _COMPARED = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 
 
-class Workload(Written):
+class Workload(StrictModel):
     """A scenario, with settings of its own."""
 
     scenario: str | dict[str, Any]
@@ -44,7 +44,7 @@ class Workload(Written):
         return f"{name or 'scenario'} ({words})" if words else str(name or "scenario")
 
 
-class Objective(Written):
+class Objective(StrictModel):
     """A measure, and which way it is better."""
 
     measure: str
@@ -73,7 +73,7 @@ class Constraint(NamedTuple):
         return f"{self.shown.label} {self.sign} {self.limit:g}"
 
 
-class TuneDesign(Written):
+class TuneDesign(StrictModel):
     """A tuning as it was asked for."""
 
     workloads: list[Workload] = Field(min_length=1)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 from tailback.errors import InputError
-from tailback.files import Copied
+from tailback.files import UnchangedFile
 from tailback.limits import GRAPH_BYTES
 from tailback.workload.connections import from_connections
 from tailback.workload.goal import from_goal
@@ -39,7 +39,7 @@ def read_graph(name: str, ranks: int, opened: Callable[[str, int], BinaryIO]) ->
     return operations
 
 
-def with_graphs(plan: dict[str, Any], files: Mapping[str, Copied]) -> dict[str, Any]:
+def with_graphs(plan: dict[str, Any], files: Mapping[str, UnchangedFile]) -> dict[str, Any]:
     """A plan as the folder of a run has it, with the operations of the files that it names.
 
     Raises:
