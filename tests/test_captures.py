@@ -218,9 +218,9 @@ def test_a_disk_that_is_full_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_shell_completes_links() -> None:
-    from tailback.cli import complete
+    from tailback.cli import completion
 
     class Context:
         params = {"name": "first-flow"}  # noqa: RUF012
 
-    assert complete.links(Context(), "h0,sw0:") == ["h0,sw0:h0", "h0,sw0:h1"]  # type: ignore[arg-type]
+    assert completion.links(Context(), "h0,sw0:") == ["h0,sw0:h0", "h0,sw0:h1"]  # type: ignore[arg-type]

@@ -203,7 +203,7 @@ def test_an_interrupt_says_how_to_go_on(
         patch.setattr("tailback.fitting.rounds.sweep", interrupted)
         for words in (["measured.csv", "lab.yaml", "--free", FREE, "--out", "a"], ["--resume", "a"]):
             assert cli.main(["fit", *words]) == 130
-            assert capsys.readouterr().err == "tailback: interrupted; tailback fit --resume a goes on\n"
+            assert capsys.readouterr().err == "tailback: interrupted; tailback fit --resume a continues it\n"
 
 
 def test_without_scikit_learn_it_says_what_to_install(

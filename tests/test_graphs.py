@@ -320,7 +320,7 @@ def test_a_graph_that_is_changed_after_it_was_read_is_not_copied(tmp_path: Path)
     def change(_: object) -> None:
         (tmp_path / "g.csv").write_text("rank,what\n1,barrier\n0,barrier\n")
 
-    with pytest.raises(OSError, match="it was changed meanwhile") as caught:
+    with pytest.raises(OSError, match="changed while it was in use") as caught:
         tailback.run(tmp_path / "s.yaml", out=tmp_path / "out", progress=change)
     assert caught.value.filename == str(tmp_path / "g.csv")
     assert not (tmp_path / "out").exists()

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from commands import COMMAND
 from tailback import cli
-from tailback.cli.terminal import MAX_LINE, visible
+from tailback.cli.basics import MAX_LINE_CHARS, visible
 from tailback.lab.apply import UNDO
 from tailback.lab.model import read
 from tailback.lab.steps import plan
@@ -269,7 +269,7 @@ def test_each_leaf_of_a_lab_file_as_something_else_is_a_line(
             status = cli.main(["lab", "plan", file])
             err = capsys.readouterr().err
             assert status in (0, 2), (path, other)
-            assert not status or all(len(line) <= MAX_LINE for line in err.splitlines())
+            assert not status or all(len(line) <= MAX_LINE_CHARS for line in err.splitlines())
 
 
 COLLECTED = {
@@ -398,7 +398,7 @@ def test_no_sign_that_steers_a_terminal_comes_out(tmp_path: Path) -> None:
         lines = shown(under_pty(command, tmp_path))
         for line in lines:
             assert CONTROLS.search(line) is None, (command, line)
-            assert len(line) <= MAX_LINE, command
+            assert len(line) <= MAX_LINE_CHARS, command
         assert any(lines), command
 
 

@@ -187,7 +187,7 @@ def test_who_leads_a_clock_and_is_killed_ends_who_follows_with_one_line() -> Non
     result = lab("led_away")
     assert result["status"] == 1
     said = (
-        "tailback: the clock: the congestion point that led it has ended; what was measured until then is in "
+        "tailback: the clock: the congestion point that led it has ended; the part measured until then is in "
     )
     assert result["err"].startswith(said), result["err"]
     assert len(result["err"].splitlines()) == 1
@@ -260,7 +260,7 @@ def test_foreign_frames_only_count() -> None:
 def test_an_interface_that_vanishes_ends_it_with_one_line() -> None:
     result = lab("vanish")
     assert result["status"] == 1
-    assert re.match(r"tailback: (a0|pa): network is down; what was measured until then is in ", result["err"])
+    assert re.match(r"tailback: (a0|pa): network is down; the part measured until then is in ", result["err"])
     assert len(result["err"].splitlines()) == 1
     assert "summary.json" in result["files"]
 

@@ -128,7 +128,7 @@ def test_a_tag_that_the_kernel_took_off_is_put_back() -> None:
 def test_an_interface_that_vanishes_ends_it_with_one_line() -> None:
     result = lab("vanish")
     assert result["status"] == 1
-    assert result["err"].startswith("tailback: pb: network is down; what was counted until then is in ")
+    assert result["err"].startswith("tailback: pb: network is down; the counters until then are in ")
     assert len(result["err"].splitlines()) == 1
     assert "summary.json" in result["files"]
 

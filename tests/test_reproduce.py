@@ -400,7 +400,7 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
         signal.signal(signal.SIGINT, before)
     assert status == 130
     told = capsys.readouterr().err
-    assert told.endswith(f"; runs that are complete are in {tmp_path / 'r' / 'runs'}\n")
+    assert told.endswith(f"; complete runs are in {tmp_path / 'r' / 'runs'}\n")
     assert (tmp_path / "r" / "runs" / "lossless" / "report.html").is_file()
     assert not (tmp_path / "r" / "reproduce.json").exists()
 

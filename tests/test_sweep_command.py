@@ -181,7 +181,7 @@ def test_ctrl_c_says_how_to_go_on(asked: Path, tmp_path: Path) -> None:
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.startswith("tailback: interrupted; ")
-    assert err.endswith(f" of 160 runs have ended; tailback sweep --resume {out} goes on\n")
+    assert err.endswith(f" of 160 runs have ended; tailback sweep --resume {out} continues it\n")
     assert (out / "summary.parquet").is_file()
 
 

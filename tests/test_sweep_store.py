@@ -44,7 +44,7 @@ def test_storage_of_objects_does_without_a_folder_here() -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("file:///proc/x", r"found what cannot be written \(.*\), expected a storage that can"),
+        ("file:///proc/x", r"found a storage that cannot be written \(.*\), expected one that can"),
         ("nowhere://x", r"found no storage \(.*nowhere.*\), expected one such as s3:// or gs://"),
         ("runs/x", "found no URL, expected one such as "),
     ],

@@ -1,8 +1,8 @@
-"""The command line: `tailback run`, `explain`, `compare` and so on, each in a file of this folder.
+"""The command line: `tailback run`, `explain`, `compare` and so on, each in a module of this package.
 
 Exit status: 0 done, 1 a fault was found (with --strict: or a claim missed), 2 bad input (a line for each
-problem on stderr), 3 something could not be written, 4 out of memory, 5 an error of another kind; 124 stopped
-by --time-limit; 129, 130 and 143 interrupted by SIGHUP, Ctrl-C and SIGTERM.
+problem on stderr), 3 a file could not be written, 4 out of memory, 5 any other error, 124 stopped by
+--time-limit, 129, 130 and 143 interrupted by SIGHUP, Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from tailback.cli.status import BAD_INPUT, DONE, NOT_WRITTEN, silence_stdout
-from tailback.cli.terminal import echo
+from tailback.cli.basics import BAD_INPUT, DONE, NOT_WRITTEN, echo, silence_stdout
 from tailback.interrupts import interrupting
-from tailback.interrupts import status as of_signal
+from tailback.interrupts import status as interrupt_status
 from tailback.start_up import FAILED_STATUS, OUT_OF_MEMORY_STATUS, loaded, out_of_memory
 
 COMMANDS = {
@@ -42,18 +41,18 @@ COMMANDS = {
     "lab": "Set up, verify, drive and read a real lab.",
     "compare": "Say what differs between runs.",
     "show": "Print a scenario in full, and where each value comes from.",
-    "signals": "Print who told whom to wait.",
+    "signals": "Print the congestion signals between nodes.",
     "counters": "Print the counters of hosts and switches as their tools do.",
     "import": "Print a scenario with the switch of a configuration.",
     "list": "List the built-in scenarios and the published experiments.",
     "schema": "Print the JSON Schema of scenario files.",
     "reproduce": "Repeat a published experiment, or all, and check its claims.",
 }
-"""Each command is the `app` of the file of its name here, and this is the first line of its help."""
+"""Commands, each the `app` of the module of its name, with the first line of their help."""
 
 
 class _Commands(TyperGroup):
-    """Loads the file of a command only when the command is called, since imports take a while."""
+    """Imports the module of a command only when the command is called: imports take a while."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -96,7 +95,7 @@ def _main(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The `tailback` command. Returns the exit status."""
+    """Runs the `tailback` command, and returns the exit status."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -110,8 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         echo(f"tailback: {' '.join(error.format_message().split())}", err=True)
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
-        return of_signal()
-    # The reader of the output, such as head, has seen enough. typer exits with 1, but here 1 means a fault.
+        return interrupt_status()
+    # The reader of the output, such as head, stopped. typer would exit with 1, which here means a fault.
     except (BrokenPipeError, SystemExit):
         silence_stdout()
         return DONE
@@ -126,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 sys.stdout.flush()
             except OSError:
-                silence_stdout()  # otherwise the interpreter tries once more, and complains
+                silence_stdout()  # else the interpreter flushes again at exit, and prints an error
             return NOT_WRITTEN
         from tailback.running import RunFailed  # already loaded by now
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tailback.captured import analyze as analyze_capture
-from tailback.cli.command import command_app
+from tailback.cli.basics import command_app
 from tailback.cli.common import AsJson, bad_input, say, say_json
 from tailback.cli.progress import of_runs, progress_bar
 from tailback.files.out_folder import replace_file

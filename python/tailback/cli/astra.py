@@ -9,11 +9,19 @@ import typer
 
 from tailback.astra.inputs import AstraOptions, load_inputs
 from tailback.astra.run import CYCLES, run_astra
-from tailback.cli.command import command_app
-from tailback.cli.common import Force, Ignore, NoReport, Out, Quiet, bad_input, result_folder
-from tailback.cli.outcome import conclude, even_in_part
+from tailback.cli.basics import command_app, echo
+from tailback.cli.common import (
+    Force,
+    Ignore,
+    NoReport,
+    Out,
+    Quiet,
+    bad_input,
+    conclude,
+    result_even_if_interrupted,
+    result_folder,
+)
 from tailback.cli.progress import of_time, progress_bar
-from tailback.cli.terminal import echo
 from tailback.hpcc.plan import LATEST_END_NS
 
 app = command_app()
@@ -89,6 +97,8 @@ def astra(
         name = inputs.network.name
         with result_folder(out, name, force) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, name, 0, LATEST_END_NS * 1000) if bar else None
-            result = even_in_part(lambda: run_astra(inputs, out=folder, progress=steps, report=not no_report))
+            result = result_even_if_interrupted(
+                lambda: run_astra(inputs, out=folder, progress=steps, report=not no_report)
+            )
     echo(result.outputs[CYCLES].decode(), nl=False)
     raise typer.Exit(conclude(result, folder.given, quiet))

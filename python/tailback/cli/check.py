@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from tailback import text
-from tailback.cli.command import command_app
+from tailback.cli.basics import command_app, echo
 from tailback.cli.common import AsJson, Controllers, ScenarioName, Seed, Sets, bad_input, by_class, say_json
-from tailback.cli.terminal import echo
 from tailback.scenario import load
 from tailback.scenario.warnings import warnings
 

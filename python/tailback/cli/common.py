@@ -1,4 +1,4 @@
-"""What several commands share: options, the handling of bad input, and the folder of a result."""
+"""What several commands share: options, handling of bad input, the folder and the outcome of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -14,23 +14,24 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from tailback import interrupts
-from tailback.cli import complete
-from tailback.cli.status import BAD_INPUT, silence_stdout
-from tailback.cli.terminal import console, echo, in_json
+from tailback.cli import completion
+from tailback.cli.basics import BAD_INPUT, DONE, FAULT, console, echo, in_json, silence_stdout
 from tailback.controller import CLASS_IN_FILE_FORM, split
 from tailback.errors import InputError
 from tailback.files.out_folder import SUMMARY_FILE, Occupied, OutFolder
-from tailback.running import claimed, replaced
+from tailback.running import Interrupted, claimed, replaced
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from tailback.results import Result
 
 ScenarioName = Annotated[
     str,
     typer.Argument(
         metavar="NAME|FILE",
         help="A built-in scenario, a YAML file, or - for standard input.",
-        autocompletion=complete.scenarios,
+        autocompletion=completion.scenarios,
     ),
 ]
 Sets = Annotated[
@@ -39,7 +40,7 @@ Sets = Annotated[
         "--set",
         metavar="PATH=VALUE",
         help="Set a value, such as traffic.0.qps=512; repeatable.",
-        autocompletion=complete.settings,
+        autocompletion=completion.settings,
     ),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of all random numbers; replaces run.seed.")]
@@ -76,13 +77,13 @@ NoReport = Annotated[
     bool, typer.Option("--no-report", help="Write no report.html; `tailback report` writes it later.")
 ]
 
-PIPED_WIDTH = 10_000
+PIPED_COLUMNS = 10_000
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 
 @contextmanager
 def bad_input() -> Iterator[None]:
-    """Turns bad input, and an interrupt before there is a result, into lines on stderr and a status."""
+    """Turns bad input, and an interrupt before there is a result, into lines on stderr and an exit status."""
     try:
         yield
     except KeyboardInterrupt:
@@ -107,17 +108,17 @@ def by_class(texts: Sequence[str] | None) -> dict[str, str]:
 
 
 def interrupted(what: str) -> NoReturn:
-    """Ends the command at an interrupt before there is a result; `what` has been written."""
+    """Ends the command at an interrupt before there is a result; `what` says what was written."""
     echo(f"tailback: interrupted before there was a result; {what}", err=True)
     raise typer.Exit(interrupts.status()) from None
 
 
 @contextmanager
 def result_folder(out: Path | None, name: str, force: bool = False) -> Iterator[OutFolder]:
-    """Claims the folder for a result: that of --out, or `runs/NAME-TIME`, with a number after it if that is
-    taken. With `force`, a result that is in --out is there until the new one is.
+    """Claims the folder for a result: that of --out, or `runs/NAME-TIME`, with a number if that exists. With
+    `force`, an older result in --out stays until the new one replaces it.
 
-    On an interrupt, prints what has been written.
+    On an interrupt, prints what was written.
     """
     with replaced(out) if out is not None and force else nullcontext(), _claimed(out, name) as folder:
         try:
@@ -131,7 +132,7 @@ def result_folder(out: Path | None, name: str, force: bool = False) -> Iterator[
                 if not file.parent.name.startswith(".")
             ]
             places = ", ".join(sorted({str(run.parent) for run in runs}))
-            interrupted(f"runs that are complete are in {places}" if places else "nothing was written")
+            interrupted(f"complete runs are in {places}" if places else "nothing was written")
 
 
 def _claimed(out: Path | None, name: str) -> AbstractContextManager[OutFolder]:
@@ -149,26 +150,25 @@ def _claimed(out: Path | None, name: str) -> AbstractContextManager[OutFolder]:
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def say(tables: Sequence[RenderableType], where: str = "") -> None:
-    """Prints the outcome of a run, and where it is. A reader that stops before the end has seen enough."""
+    """Prints tables and the place of the result. It is no error if the reader, such as head, stops early."""
     try:
         for text in _as_texts(tables) if tables else ():
-            typer.echo(text)  # with colours of its own
+            typer.echo(text)  # has colours and escaped control characters
         if where:
             echo(where)
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # the library exits with 1, but the status is kept
+    except (BrokenPipeError, SystemExit):  # typer would exit with status 1
         silence_stdout()
 
 
 def _as_texts(tables: Sequence[RenderableType]) -> Iterator[str]:
-
     # In a pipe, each row is a line of its own.
-    drawn = console() if sys.stdout.isatty() else console(width=PIPED_WIDTH)
+    drawn = console() if sys.stdout.isatty() else console(width=PIPED_COLUMNS)
     for table in tables:
         with drawn.capture() as shown:
             drawn.print(table)
@@ -179,3 +179,26 @@ def _as_texts(tables: Sequence[RenderableType]) -> Iterator[str]:
 def say_json(data: object) -> None:
     """Prints data for other programs."""
     typer.echo(in_json(json.dumps(data, indent=2, ensure_ascii=False)))
+
+
+def result_even_if_interrupted(run: Callable[[], Result]) -> Result:
+    """The result of a run, of its simulated part if it was interrupted."""
+    try:
+        return run()
+    except Interrupted as interrupted:
+        return interrupted.result
+
+
+def conclude(result: Result, folder: Path, quiet: bool, as_json: bool = False) -> int:
+    """Prints the outcome of a run, and returns the exit status."""
+    for fault in result.faults:
+        echo(f"fault: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
+    # A run that ends in a deadlock is not complete either.
+    interrupted = not result.complete and all(fault["kind"] != "deadlock" for fault in result.faults)
+    if as_json:
+        say_json({"folder": str(folder), **result.summary})
+        return interrupts.status() if interrupted else FAULT if result.faults else DONE
+    report = folder / "report.html"
+    where = str(folder) if quiet else f"\n{report if report.is_file() else folder}"
+    say([] if quiet else [result.closing_table()], where)
+    return interrupts.status() if interrupted else FAULT if result.faults else DONE

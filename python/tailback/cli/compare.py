@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailback.cli.command import command_app
+from tailback.cli.basics import command_app
 from tailback.cli.common import AsJson, bad_input, say, say_json
 from tailback.comparison import compare as compare_runs
 from tailback.comparison.terminal import rendered

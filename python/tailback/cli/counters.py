@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from tailback.cli.command import command_app
+from tailback.cli.basics import command_app, echo_document
 from tailback.cli.common import Seed, Sets, bad_input
 from tailback.cli.progress import of_time, progress_bar
-from tailback.cli.terminal import echo_document
 from tailback.counters import STYLES, as_data, as_tool
 from tailback.recorded.run import Recorded
 from tailback.run_folder import read_run, reading

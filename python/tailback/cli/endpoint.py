@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailback.cli.command import command_app
+from tailback.cli.basics import command_app
 from tailback.cli.common import (
     AsJson,
     Controllers,
@@ -20,9 +20,9 @@ from tailback.cli.common import (
     Sets,
     bad_input,
     by_class,
+    conclude,
 )
 from tailback.cli.live import Captured, carried_out
-from tailback.cli.outcome import conclude
 from tailback.errors import InputError
 from tailback.scenario import Scenario, load
 

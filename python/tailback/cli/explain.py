@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tailback import explain as explaining
-from tailback.cli.command import command_app
-from tailback.cli.common import PIPED_WIDTH, bad_input
+from tailback.cli.basics import command_app, echo, in_json
+from tailback.cli.common import PIPED_COLUMNS, bad_input
 from tailback.cli.progress import of_runs, progress_bar
-from tailback.cli.terminal import echo, in_json
 from tailback.errors import InputError
 from tailback.explain.triable import why_not
 from tailback.run_folder import read_run, reading
@@ -26,7 +25,7 @@ app = command_app()
 
 
 class Goal(str, Enum):
-    """What changes are compared by."""
+    """Goals that changes are compared by."""
 
     throughput = "throughput"
     completion = "completion"
@@ -90,7 +89,7 @@ def explain(
                     json.dumps(explaining.as_data(page, verdict), indent=2, ensure_ascii=False) + "\n"
                 )
             else:
-                words = explaining.as_text(page, *() if sys.stdout.isatty() else (PIPED_WIDTH,))
+                words = explaining.as_text(page, *() if sys.stdout.isatty() else (PIPED_COLUMNS,))
     echo(words, nl=False)
 
 
@@ -102,7 +101,7 @@ def _verdict(
     sets: list[str],
     remedies: list[Path],
 ) -> explaining.Verdict:
-    """The answer. Where trials would take long, says what they would cost."""
+    """The verdict. Where trials would take long, prints their cost instead of running them."""
     from tailback.explain import trials  # the engine takes a while to load
     from tailback.explain.remedies.own import read
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tailback import interrupts
-from tailback.cli import complete
-from tailback.cli.command import command_app
+from tailback.cli import completion
+from tailback.cli.basics import DONE, FAULT, command_app, echo
 from tailback.cli.common import (
     AsJson,
     Force,
@@ -25,9 +25,7 @@ from tailback.cli.common import (
     say,
     say_json,
 )
-from tailback.cli.growing import growing
-from tailback.cli.status import DONE, FAULT
-from tailback.cli.terminal import echo
+from tailback.cli.runs_table import runs_table
 from tailback.errors import InputError
 from tailback.fitting import FitInterrupted, FitResult, fit, read_fit
 from tailback.fitting.results import PAGE
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
 app = command_app()
 
-_MOST_FAILED = 20
+_MAX_FAILED_LINES = 20
 
 
 @app.command(name="fit")
@@ -53,7 +51,7 @@ def fit_(
         typer.Argument(
             metavar="SCENARIO",
             help="The lab: a built-in scenario, or a file.",
-            autocompletion=complete.scenarios,
+            autocompletion=completion.scenarios,
         ),
     ] = None,
     free: Annotated[
@@ -113,10 +111,10 @@ def fit_(
             fields["free"] = _by_path("--free", free, "PATH=LOW..HIGH, or PATH=VALUE,VALUE")
         if sets:
             fields["set"] = _by_path("--set", sets, "PATH=VALUE")
-        with growing(quiet or as_json) as progress:
+        with runs_table(quiet or as_json) as progress:
             if resume is not None:
                 place = resume
-                with _going_on(place):
+                with _says_how_to_resume(place):
                     result = fit(
                         measured, out=resume, resume=True, jobs=jobs, on=on, progress=progress, **fields
                     )
@@ -124,19 +122,19 @@ def fit_(
                 raise typer.BadParameter("expected MEASURED or --resume")
             else:
                 asked = read_fit(measured, fields)
-                with result_folder(out, asked.name, force) as folder, _going_on(folder.given):
+                with result_folder(out, asked.name, force) as folder, _says_how_to_resume(folder.given):
                     place = folder.given
                     result = fit(asked, out=folder, jobs=jobs, on=on, progress=progress)
     raise typer.Exit(_conclude(result, place, strict, quiet, as_json))
 
 
 @contextmanager
-def _going_on(folder: Path) -> Iterator[None]:
-    """On an interrupt, says how to go on from there."""
+def _says_how_to_resume(folder: Path) -> Iterator[None]:
+    """On an interrupt, prints the command that continues the fit."""
     try:
         yield
     except FitInterrupted:
-        echo(f"tailback: interrupted; tailback fit --resume {folder} goes on", err=True)
+        echo(f"tailback: interrupted; tailback fit --resume {folder} continues it", err=True)
         raise typer.Exit(interrupts.status()) from None
 
 
@@ -153,13 +151,13 @@ def _by_path(option: str, given: list[str], expected: str) -> dict[str, str]:
 
 
 def _conclude(result: FitResult, folder: Path, strict: bool, quiet: bool, as_json: bool) -> int:
-    """Prints the outcome of a fit. Returns the exit status."""
+    """Prints the outcome of a fit, and returns the exit status."""
     from rich.text import Text
 
-    for line in result.failed[:_MOST_FAILED]:
+    for line in result.failed[:_MAX_FAILED_LINES]:
         echo(line, err=True)
-    if len(result.failed) > _MOST_FAILED:
-        echo(f"and {len(result.failed) - _MOST_FAILED} more", err=True)
+    if len(result.failed) > _MAX_FAILED_LINES:
+        echo(f"and {len(result.failed) - _MAX_FAILED_LINES} more", err=True)
     if as_json:
         say_json({"folder": str(folder), **result.data()})
     else:

@@ -7,11 +7,20 @@ from typing import Annotated
 
 import typer
 
-from tailback.cli.command import command_app
-from tailback.cli.common import AsJson, Force, Ignore, NoReport, Out, Quiet, bad_input, result_folder
-from tailback.cli.outcome import conclude, even_in_part
+from tailback.cli.basics import command_app, echo
+from tailback.cli.common import (
+    AsJson,
+    Force,
+    Ignore,
+    NoReport,
+    Out,
+    Quiet,
+    bad_input,
+    conclude,
+    result_even_if_interrupted,
+    result_folder,
+)
 from tailback.cli.progress import of_time, progress_bar
-from tailback.cli.terminal import echo
 from tailback.hpcc.inputs import load_inputs
 from tailback.hpcc.plan import span_ps, warnings
 from tailback.hpcc.run import run_hpcc
@@ -41,5 +50,7 @@ def hpcc(
             echo(warning, err=True)
         with result_folder(out, inputs.name, force) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, inputs.name, *span_ps(inputs)) if bar else None
-            result = even_in_part(lambda: run_hpcc(inputs, out=folder, progress=steps, report=not no_report))
+            result = result_even_if_interrupted(
+                lambda: run_hpcc(inputs, out=folder, progress=steps, report=not no_report)
+            )
     raise typer.Exit(conclude(result, folder.given, quiet, as_json))

@@ -8,26 +8,25 @@ from typing import Annotated
 
 import typer
 
-from tailback.cli.command import command_app
+from tailback.cli.basics import command_app, echo_document
 from tailback.cli.common import bad_input
-from tailback.cli.terminal import echo_document
 from tailback.imports.sonic import sonic
 
 app = command_app()
 
 
-class Form(str, Enum):
+class ConfigKind(str, Enum):
     """The kinds of configuration."""
 
     SONIC = "sonic"
 
 
-FORMS = {Form.SONIC: sonic}
+IMPORTERS = {ConfigKind.SONIC: sonic}
 
 
 @app.command()
 def import_(
-    form: Annotated[Form, typer.Argument(help="The kind of file: sonic for a config_db.json.")],
+    form: Annotated[ConfigKind, typer.Argument(help="The kind of file: sonic for a config_db.json.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration.")],
 ) -> None:
     """Print a scenario with the switch of a configuration.
@@ -36,4 +35,4 @@ def import_(
     the parts of the configuration that are not honoured.
     """
     with bad_input():
-        echo_document(FORMS[form](file), nl=False)
+        echo_document(IMPORTERS[form](file), nl=False)

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailback.cli.command import command_app
-from tailback.cli.common import Force, NoReport, Out, Quiet, bad_input, result_folder, say
-from tailback.cli.outcome import conclude
-from tailback.cli.status import DONE, FAULT
-from tailback.cli.terminal import echo, echo_whole
+from tailback.cli.basics import DONE, FAULT, command_app, echo, echo_whole
+from tailback.cli.common import Force, NoReport, Out, Quiet, bad_input, conclude, result_folder, say
 from tailback.errors import InputError
 from tailback.lab import apply as applying
 from tailback.lab import drive, recorded
@@ -48,9 +45,9 @@ def plan(file: LabFile) -> None:
         given, _ = read(file)
     for number, step in enumerate(planned(given), 1):
         echo_whole(f"{number:3} {step.host}: {step.do}\n      # {step.about}")
-        way = step.back
-        told = f", as this tells: {way.read}" if way and way.read else ""
-        echo_whole(f"      # undo: {way.about if way else 'none'}{told}")
+        undo = step.back
+        source = f", according to: {undo.read}" if undo and undo.read else ""
+        echo_whole(f"      # undo: {undo.about if undo else 'none'}{source}")
     echo_whole("\n# verify")
     for check in checks(given):
         echo_whole(f"    {check.host}: {check.line}\n      # {check.what}: {check.expected}")
@@ -84,10 +81,12 @@ def apply(
             echo(str(playbook) if playbook else "all hosts are local: no playbook is needed")
             return
         try:
-            applying.apply(given, out, _shown(quiet))
+            applying.apply(given, out, _printer(quiet))
         except applying.StepFailed as error:
             done = (out / applying.UNDO).exists()
-            after = f"tailback lab undo {file} {out} takes back what was done" if done else "nothing was done"
+            after = (
+                f"tailback lab undo {file} {out} undoes the steps so far" if done else "nothing was changed"
+            )
             echo(f"tailback: {error}; {after}", err=True)
             raise typer.Exit(FAULT) from None
     echo(str(out))
@@ -102,7 +101,7 @@ def undo(
     """Undo what apply did, in reverse order."""
     with bad_input():
         given, _ = read(file)
-        undone = applying.undo(given, folder, _shown(quiet))
+        undone = applying.undo(given, folder, _printer(quiet))
     for line in [*undone.failed, *undone.differences]:
         echo(f"tailback: {line}", err=True)
     raise typer.Exit(FAULT if undone.failed or undone.differences else DONE)
@@ -134,7 +133,7 @@ def run(
             if (out / test.name).exists():
                 raise InputError.at(str(out / test.name), "found a test, expected none of its name")
             try:
-                drive.run(given, test, out, _shown(quiet))
+                drive.run(given, test, out, _printer(quiet))
             except drive.TestFailed as error:
                 echo(f"tailback: {error}", err=True)
                 raise typer.Exit(FAULT) from None
@@ -167,7 +166,7 @@ def collect(
         chosen = able[:1] if test is None else [one for one in able if one.name == test]
         if not chosen:
             names = ", ".join(one.name for one in able) or "there is none"
-            raise InputError.at("--test", f"found {test or 'none'}, expected a test of bandwidth: {names}")
+            raise InputError.at("--test", f"found {test or 'none'}, expected a bandwidth test: {names}")
         one = recorded.read(given, folder, chosen[0])
         others = [one for one in given.tests if one.tool == "ib_write_lat" and (folder / one.name).is_dir()]
         latencies = [recorded.read(given, folder, other) for other in others]
@@ -186,8 +185,8 @@ def _chosen(given: Lab, names: list[str] | None) -> list[LabTest]:
     return [known[name] for name in names] if names else list(known.values())
 
 
-def _shown(quiet: bool) -> Callable[[str], None]:
-    """Prints on stderr what is being done."""
+def _printer(quiet: bool) -> Callable[[str], None]:
+    """Prints each step on stderr."""
     return lambda line: None if quiet else echo(line, err=True)
 
 

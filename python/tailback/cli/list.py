@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from tailback import library
-from tailback.cli.command import command_app
-from tailback.cli.terminal import echo
+from tailback.cli.basics import command_app, echo
 
 app = command_app()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tailback import live as lives
-from tailback.cli.command import command_app
+from tailback.cli.basics import FAULT, command_app, echo
 from tailback.cli.common import (
     AsJson,
     Controllers,
@@ -21,12 +21,10 @@ from tailback.cli.common import (
     Sets,
     bad_input,
     by_class,
+    conclude,
     result_folder,
 )
-from tailback.cli.outcome import conclude
 from tailback.cli.progress import of_clock, progress_bar
-from tailback.cli.status import FAULT
-from tailback.cli.terminal import echo
 from tailback.scenario import Scenario, load
 from tailback.units import RATE, UnitError
 
@@ -40,12 +38,14 @@ Captured = Annotated[
 ]
 
 
-CLEAN = "Nothing to remove: the kernel removes namespaces and pairs when the process ends that made them."
+NOTHING_TO_REMOVE = (
+    "Nothing to remove: the kernel removes namespaces and veth pairs when the process that made them ends."
+)
 
 
 def _clean(wanted: bool) -> None:
     if wanted:
-        echo(CLEAN)
+        echo(NOTHING_TO_REMOVE)
         raise typer.Exit()
 
 
@@ -94,11 +94,11 @@ def live(
 def carried_out(
     scenario: Scenario, command: str, out: Path | None, force: bool, quiet: bool, **how: Any
 ) -> tuple[Result, Path]:
-    """Runs with real packets and a bar. Returns the result and its folder; `how`: see `tailback.live.run`."""
+    """Runs with real packets and a progress bar; returns the result and its folder. `how`: see `tailback.live.run`."""
     with result_folder(out, f"{scenario.name}-{command}", force) as folder, progress_bar(quiet) as bar:
         steps = of_clock(bar, scenario.name, scenario.run.duration) if bar else None
         try:
             return lives.run(scenario, folder, progress=steps, **how), folder.given
         except lives.InterfaceGone as gone:
-            echo(f"tailback: {gone}; what was measured until then is in {folder.given}", err=True)
+            echo(f"tailback: {gone}; the part measured until then is in {folder.given}", err=True)
             raise typer.Exit(FAULT) from None

@@ -13,10 +13,8 @@ import typer
 
 from tailback import point as points
 from tailback import text
-from tailback.cli.command import command_app
+from tailback.cli.basics import DONE, FAULT, command_app, console, echo
 from tailback.cli.common import AsJson, Force, Out, Quiet, bad_input, result_folder, say, say_json
-from tailback.cli.status import DONE, FAULT
-from tailback.cli.terminal import console, echo
 from tailback.point import kernel
 from tailback.point.settings import read
 from tailback.units import UnitError, duration
@@ -26,10 +24,10 @@ if TYPE_CHECKING:
 
 app = command_app()
 
-LOOKS = 6
-"""Of the last of them, a second and what lies between, the display shows the rate."""
-MOST_FOLLOWERS = 1000
-ROWS = {
+RATE_SAMPLES = 6
+"""The display shows the rate over this many updates."""
+MAX_FOLLOWERS = 1000
+COUNTER_LABELS = {
     "tx_frames": "forwarded",
     "marked": "marked CE",
     "dropped_full": "dropped, buffer full",
@@ -39,7 +37,7 @@ ROWS = {
     "dropped_loss": "lost at random",
     "dropped_event": "dropped by events",
     "dropped_too_long": "longer than the interface takes",
-    "dropped_unread": "came faster than they are read",
+    "dropped_unread": "arrived faster than they are read",
     "dropped_send": "not taken by the interface",
     "events": "events",
     "pause_frames_sent": "PFC frames sent",
@@ -49,7 +47,7 @@ ROWS = {
 
 def _clean(wanted: bool) -> None:
     if wanted:
-        echo("\n".join(kernel.clean() or ["Nothing to take back."]))
+        echo("\n".join(kernel.clean() or ["Nothing to remove."]))
         raise typer.Exit()
 
 
@@ -119,24 +117,24 @@ def point(
         with result_folder(out, "point", force) as folder:
             mirror = folder.growing() / points.MIRROR if capture else None
             with _display(quiet or as_json) as show:
-                told = (
+                counters = (
                     kernel.run(first, second, settings, duration_ps, show)
                     if in_kernel
                     else points.run(first, second, settings, duration_ps, show, mirror, _clock(clock))
                 )
-            points.write(folder, settings, told)
+            points.write(folder, settings, counters)
     if as_json:
-        say_json({"folder": str(folder.given), **{k: v for k, v in told.items() if k != "bins"}})
+        say_json({"folder": str(folder.given), **{k: v for k, v in counters.items() if k != "bins"}})
     else:
-        say([] if quiet else [_table(told)], str(folder.given))
-    if told["ended_by"]:
-        kept = f"what was counted until then is in {folder.given}"
-        echo(f"tailback: {told['ended_by']}; {kept}", err=True)
-    raise typer.Exit(FAULT if told["ended_by"] else DONE)
+        say([] if quiet else [_table(counters)], str(folder.given))
+    if counters["ended_by"]:
+        kept = f"the counters until then are in {folder.given}"
+        echo(f"tailback: {counters['ended_by']}; {kept}", err=True)
+    raise typer.Exit(FAULT if counters["ended_by"] else DONE)
 
 
 def _clock(given: str | None) -> tuple[str, int] | None:
-    """The file, and the number of followers."""
+    """The file and the number of followers."""
     if given is None:
         return None
     file, colon, followers = given.rpartition(":")
@@ -146,54 +144,56 @@ def _clock(given: str | None) -> tuple[str, int] | None:
         not file
         or not followers.isascii()
         or not followers.isdigit()
-        or not 1 <= int(followers) <= MOST_FOLLOWERS
+        or not 1 <= int(followers) <= MAX_FOLLOWERS
     ):
-        found = f"found {given!r}, expected FILE or FILE:N, N from 1 to {MOST_FOLLOWERS}"
+        found = f"found {given!r}, expected FILE or FILE:N, N from 1 to {MAX_FOLLOWERS}"
         raise typer.BadParameter(f"--clock: {found}")
     return file, int(followers)
 
 
 @contextmanager
-def _display(quiet: bool) -> Iterator[Callable[[points.Told], None] | None]:
+def _display(quiet: bool) -> Iterator[Callable[[points.Counters], None] | None]:
     """Shows counters on stderr while the point runs, if there is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.live import Live
 
-    seen: deque[points.Told] = deque(maxlen=LOOKS)
+    seen: deque[points.Counters] = deque(maxlen=RATE_SAMPLES)
 
-    def show(told: points.Told) -> None:
-        seen.append(told)
-        live.update(_table(told, seen[0] if len(seen) > 1 else None))
+    def show(counters: points.Counters) -> None:
+        seen.append(counters)
+        live.update(_table(counters, seen[0] if len(seen) > 1 else None))
 
     with Live(console=console(stderr=True), transient=True) as live:
         yield show
 
 
-def _table(told: points.Told, since: points.Told | None = None) -> Table:
-    """The counters, one column per direction. The rate is over the whole time, or `since` an earlier look."""
+def _table(counters: points.Counters, since: points.Counters | None = None) -> Table:
+    """The counters, a column for each direction. The rate is that of the whole time, or `since` earlier counters."""
     from rich.table import Table
 
-    names, took_ps = told["interfaces"], told["elapsed_ps"]
+    names, took_ps = counters["interfaces"], counters["elapsed_ps"]
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column(text.duration(took_ps / 1e12))
     for one, other in (names, names[::-1]):
         table.add_column(f"{one} to {other}", justify="right")
-    directions, sent = told["directions"], [one["tx_bytes"] for one in told["directions"]]
+    directions, sent = counters["directions"], [one["tx_bytes"] for one in counters["directions"]]
     if since is not None:
         took_ps -= since["elapsed_ps"]
         sent = [now - one["tx_bytes"] for now, one in zip(sent, since["directions"], strict=True)]
     table.add_row("rate", *(text.rate(8e12 * one / max(took_ps, 1000)) for one in sent))
-    table.add_row("waiting", *(text.size(one) for one in told["queued_bytes"]))
+    table.add_row("waiting", *(text.size(one) for one in counters["queued_bytes"]))
     table.add_row("waiting at most", *(text.size(one["most_queued_bytes"]) for one in directions))
-    for key, words in ROWS.items():
+    for key, words in COUNTER_LABELS.items():
         counts = [one.get(key, 0) for one in directions]
         if any(counts) or key == "tx_frames":
             table.add_row(words, *map(text.count, counts))
-    if "late_ns" in told:  # the kernel tells of nothing like it
-        late = [text.duration(ns / 1e9) for ns in told["late_ns"]]
-        table.add_row("later than due", f"{late[0]} median, {late[1]} p99, {late[3]} at most")
-    if told.get("unfinished_checksums"):
-        table.add_row("without checksum", text.count(told["unfinished_checksums"]), "ethtool -K IFACE tx off")
+    if "late_ns" in counters:  # --kernel does not measure it
+        late = [text.duration(ns / 1e9) for ns in counters["late_ns"]]
+        table.add_row("sent later than due", f"{late[0]} median, {late[1]} p99, {late[3]} at most")
+    if counters.get("unfinished_checksums"):
+        table.add_row(
+            "without checksum", text.count(counters["unfinished_checksums"]), "ethtool -K IFACE tx off"
+        )
     return table

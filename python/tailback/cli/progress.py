@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tailback import text
-from tailback.cli.terminal import console
+from tailback.cli.basics import console
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -38,9 +38,8 @@ def progress_bar(quiet: bool) -> Iterator[Bar | None]:
 
 
 def of_time(bar: Bar, name: str, begin_ps: int, end_ps: int) -> Callable[[Progress], None]:
-    """Moves the bar as a run goes on: simulated time, packet-hops and their speed.
-
-    The speed counts from the first call: setting up a run before that simulates nothing.
+    """A callback that moves the bar with simulated time, and shows packet-hops and their rate since the first
+    call, without the time to set up the run.
     """
     task = bar.add_task(name, total=end_ps - begin_ps, state="setting up")
     first: dict[str, tuple[float, int]] = {}
@@ -51,7 +50,7 @@ def of_time(bar: Bar, name: str, begin_ps: int, end_ps: int) -> Callable[[Progre
         words = f"{text.duration(time_ps / 1e12)}  {state.packet_hops / 1e6:.1f} M packet-hops"
         if now > begin:
             words += f"  {(state.packet_hops - hops) / (now - begin) / 1e6:.1f} M/s"
-        if state.done:  # with everything sent, maybe before the time that was planned
+        if state.done:  # may be before the planned time
             bar.update(task, completed=end_ps - begin_ps, state="writing results")
         else:
             bar.update(task, completed=time_ps, state=words)
@@ -60,13 +59,13 @@ def of_time(bar: Bar, name: str, begin_ps: int, end_ps: int) -> Callable[[Progre
 
 
 def of_clock(bar: Bar, name: str, end_ps: int) -> Callable[[int], None]:
-    """Moves the bar by the time of a run."""
+    """A callback that moves the bar with the time of a run."""
     task = bar.add_task(name, total=end_ps, state="")
     return lambda now_ps: bar.update(task, completed=now_ps, state=text.duration(now_ps / 1e12))
 
 
 def of_runs(bar: Bar) -> Callable[[str, float], None]:
-    """Moves a bar for each run."""
+    """A callback that moves a bar for each run."""
     tasks: dict[str, TaskID] = {}
 
     def share(what: str, done: float) -> None:
@@ -78,7 +77,7 @@ def of_runs(bar: Bar) -> Callable[[str, float], None]:
 
 
 def of_all(bar: Bar, name: str, runs: int) -> Callable[[str, float], None]:
-    """Moves a bar for all runs together, and one for each run that is under way."""
+    """A callback that moves a bar for all runs together, and one for each current run."""
     whole = bar.add_task(name, total=runs, state=f"0 of {runs} runs")
     tasks: dict[str, TaskID] = {}
     shares: dict[str, float] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from tailback import interrupts
-from tailback.cli.command import command_app
+from tailback.cli.basics import command_app
 from tailback.cli.common import AsJson, Force, Jobs, On, Out, bad_input, cores, result_folder, say, say_json
 from tailback.cli.progress import of_all, progress_bar
 from tailback.errors import InputError

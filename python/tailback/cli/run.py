@@ -10,8 +10,8 @@ import typer
 
 from tailback import interrupts, text
 from tailback.capture_option import CAPTURE_FILE, Capture
-from tailback.cli import complete
-from tailback.cli.command import command_app
+from tailback.cli import completion
+from tailback.cli.basics import DONE, FAULT, TIME_LIMIT, command_app, echo
 from tailback.cli.common import (
     AsJson,
     Controllers,
@@ -24,15 +24,14 @@ from tailback.cli.common import (
     Sets,
     bad_input,
     by_class,
+    conclude,
     cores,
+    result_even_if_interrupted,
     result_folder,
     say,
     say_json,
 )
-from tailback.cli.outcome import conclude, even_in_part
 from tailback.cli.progress import of_runs, of_time, progress_bar
-from tailback.cli.status import DONE, FAULT, TIME_LIMIT
-from tailback.cli.terminal import echo
 from tailback.errors import InputError
 from tailback.running import Cores, run_checked
 from tailback.scenario import Scenario, load
@@ -46,9 +45,9 @@ if TYPE_CHECKING:
 
 app = command_app()
 
-MOST_THREADS = 255
+MAX_THREADS = 255
 LARGE_CAPTURE_BYTES = 100_000_000
-"""A capture that may get larger is announced."""
+"""A warning is printed if a capture may get larger."""
 
 
 @app.command()
@@ -72,7 +71,7 @@ def run(
             metavar="LINKS",
             help="Write the frames of links to capture.pcapng: sw0:h4 (both ways), h0 (all its links), "
             "all; several with commas.",
-            autocompletion=complete.links,
+            autocompletion=completion.links,
         ),
     ] = None,
     capture_time: Annotated[
@@ -136,11 +135,11 @@ def run(
         _warn(scenario, quiet)
         if captured is not None and (most := captured.max_bytes(scenario)) > LARGE_CAPTURE_BYTES:
             expected = f"up to {text.size(most)} of frames"
-            echo(f"warning: --capture: {expected}; --capture-time and --capture-bytes make it less", err=True)
+            echo(f"warning: --capture: {expected}; --capture-time and --capture-bytes limit it", err=True)
         with result_folder(out, scenario.name, force) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, scenario.name, 0, scenario.run.duration) if bar else None
             steps = steps if limit is None else limit.around(steps)
-            result = even_in_part(
+            result = result_even_if_interrupted(
                 lambda: run_checked(scenario, folder, steps, not no_report, captured, cores)
             )
     if captured and not quiet:
@@ -149,7 +148,7 @@ def run(
     status = conclude(result, folder.given, quiet, as_json)
     if limit is not None and limit.reached:
         echo(
-            f"tailback: stopped by --time-limit {time_limit}; what was simulated is in {folder.given}",
+            f"tailback: stopped by --time-limit {time_limit}; the simulated part is in {folder.given}",
             err=True,
         )
         status = TIME_LIMIT
@@ -157,10 +156,9 @@ def run(
 
 
 class TimeLimit:
-    """Ends a run, as Ctrl-C would, when it has taken so long since its first event."""
+    """Ends a run like Ctrl-C when the time since its first event reaches the limit."""
 
     def __init__(self, text: str) -> None:
-        """`text` is a duration such as 60s."""
         try:
             self._seconds = duration(text) / 1e12
         except UnitError as error:
@@ -169,7 +167,7 @@ class TimeLimit:
         self.reached = False
 
     def around(self, step: Callable[[Progress], None] | None) -> Callable[[Progress], None]:
-        """What is called about a hundred times per second, with the limit."""
+        """Wraps a progress callback with the check of the limit."""
 
         def limited(state: Progress) -> None:
             if step is not None:
@@ -184,17 +182,15 @@ class TimeLimit:
 
 
 def _warn(scenario: Scenario, quiet: bool) -> None:
-    """Warns about settings that were probably not meant."""
+    """Prints warnings about settings that are probably mistakes."""
     for warning in [] if quiet else warnings(scenario):
         echo(f"warning: {warning}", err=True)
 
 
 def _threads(text: str) -> Cores:
     """Reads the value of --threads."""
-    if text != "auto" and not (text.isdecimal() and 1 <= int(text) <= MOST_THREADS):
-        raise InputError.at(
-            "--threads", f"found {text!r}, expected auto or a number from 1 to {MOST_THREADS}"
-        )
+    if text != "auto" and not (text.isdecimal() and 1 <= int(text) <= MAX_THREADS):
+        raise InputError.at("--threads", f"found {text!r}, expected auto or a number from 1 to {MAX_THREADS}")
     wanted = None if text == "auto" else int(text)
     return Cores(wanted, lambda why: echo(f"The run stays on one core: {why}.", err=True))
 
@@ -212,8 +208,8 @@ def _run_seeds(
     report: bool,
     force: bool,
 ) -> NoReturn:
-    """`run` with several seeds."""
-    from tailback.seeds import parse, run_seeds  # imports what runs many at a time
+    """Carries out `run --seeds`."""
+    from tailback.seeds import parse, run_seeds  # loads executors, which one run does not need
 
     if seed is not None:
         raise typer.BadParameter("--seed and --seeds exclude each other")
@@ -224,14 +220,14 @@ def _run_seeds(
         _warn(scenario, quiet)
         with result_folder(out, title, force) as folder, progress_bar(quiet) as bar:
             shares = of_runs(bar) if bar else None
-            tell = (lambda one, share: shares(f"seed {one}", share)) if shares else None
+            report_share = (lambda one, share: shares(f"seed {one}", share)) if shares else None
             done = run_seeds(
                 name,
                 seeds,
                 folder,
                 sets=sets,
                 jobs=jobs or cores(),
-                progress=tell,
+                progress=report_share,
                 controllers=controllers,
                 report=report,
             )

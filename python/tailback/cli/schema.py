@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tailback.cli.command import command_app
-from tailback.cli.terminal import echo
+from tailback.cli.basics import command_app, echo
 from tailback.scenario import json_schema
 
 app = command_app()

@@ -9,9 +9,8 @@ import typer
 
 from tailback import drawing
 from tailback import scenario as scenarios
-from tailback.cli.command import command_app
+from tailback.cli.basics import command_app, echo, echo_document
 from tailback.cli.common import ScenarioName, Seed, Sets, bad_input
-from tailback.cli.terminal import echo, echo_document
 from tailback.scenario import load
 
 app = command_app()

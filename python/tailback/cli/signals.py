@@ -10,17 +10,15 @@ import typer
 from rich.table import Table
 
 from tailback import text
-from tailback.cli.command import command_app
+from tailback.cli.basics import command_app, echo
 from tailback.cli.common import bad_input
-from tailback.cli.terminal import echo
 from tailback.notebook import as_text
 from tailback.recorded.bins import PS_PER_S
 from tailback.run_folder import read_run, reading
 
 app = command_app()
 
-MOST = 10
-"""Rows of each signal that are printed."""
+MAX_ROWS_PER_SIGNAL = 10
 
 
 @app.command()
@@ -28,9 +26,9 @@ def signals(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print all of them as JSON.")] = False,
 ) -> None:
-    """Print who told whom to wait.
+    """Print the congestion signals between nodes.
 
-    They do so by marks, pauses, CNPs, NAKs, delay probes, stalls and drops. There is a line for each signal,
+    Signals are marks, pauses, CNPs, NAKs, delay probes, stalls and drops. There is a line for each signal,
     queue and pair of nodes, the most frequent first. signals.parquet has their times.
     """
     with bad_input(), reading(folder):
@@ -40,14 +38,14 @@ def signals(
 
 def _words(rows: list[dict[str, Any]]) -> str:
     if not rows:
-        return "Nobody was told to wait."
+        return "There were no signals."
     shown = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("Signal", "Queue", "From", "To", "How much", "First", "Last"):
         shown.add_column(name, justify="right" if name == "How much" else "left", no_wrap=True)
     left, number = 0, dict.fromkeys((row["signal"] for row in rows), 0)
     for row in rows:
         number[row["signal"]] += 1
-        if number[row["signal"]] > MOST:
+        if number[row["signal"]] > MAX_ROWS_PER_SIGNAL:
             left += 1
             continue
         much = (

@@ -7,11 +7,19 @@ from typing import Annotated
 
 import typer
 
-from tailback.cli.command import command_app
-from tailback.cli.common import Force, Ignore, NoReport, Out, Quiet, bad_input, result_folder
-from tailback.cli.outcome import conclude, even_in_part
+from tailback.cli.basics import command_app, echo
+from tailback.cli.common import (
+    Force,
+    Ignore,
+    NoReport,
+    Out,
+    Quiet,
+    bad_input,
+    conclude,
+    result_even_if_interrupted,
+    result_folder,
+)
 from tailback.cli.progress import of_time, progress_bar
-from tailback.cli.terminal import echo
 from tailback.hpcc.plan import LATEST_END_NS
 from tailback.simai.inputs import SEND_LAT, SimaiOptions, load_inputs
 from tailback.simai.outputs import END_TO_END, Ended, closing, line
@@ -59,14 +67,16 @@ def simai(
             echo(warning, err=True)
         name = inputs.network.name
 
-        def tell(ended: Ended) -> None:
+        def print_layer(ended: Ended) -> None:
             if not quiet:
                 echo(line(inputs, ended))
 
         with result_folder(out, name, force) as folder, progress_bar(quiet) as bar:
             steps = of_time(bar, name, 0, LATEST_END_NS * 1000) if bar else None
-            result = even_in_part(
-                lambda: run_simai(inputs, out=folder, progress=steps, on_layer=tell, report=not no_report)
+            result = result_even_if_interrupted(
+                lambda: run_simai(
+                    inputs, out=folder, progress=steps, on_layer=print_layer, report=not no_report
+                )
             )
         if not (quiet or native):
             for words in closing(inputs, result.outputs[END_TO_END], result.flows):

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tailback import interrupts
-from tailback.cli.command import command_app
+from tailback.cli.basics import DONE, FAULT, command_app, echo
 from tailback.cli.common import Force, Jobs, On, Out, Quiet, Sets, bad_input, result_folder, say
-from tailback.cli.growing import growing
-from tailback.cli.status import DONE, FAULT
-from tailback.cli.terminal import echo
+from tailback.cli.runs_table import runs_table
 from tailback.errors import InputError, Problem
 from tailback.scenario import load
 from tailback.scenario.warnings import warnings
@@ -25,8 +23,8 @@ if TYPE_CHECKING:
 
 app = command_app()
 
-MOST_WARNED = 64
-"""Points that are checked for warnings: each takes some milliseconds to read."""
+MAX_CHECKED_POINTS = 64
+"""Points that are checked for warnings; each check takes some milliseconds."""
 
 
 @app.command(name="sweep")
@@ -98,7 +96,7 @@ def sweep_(
         asked = _asked(file, scenario, vary, sets, seeds, where, sample, measures, keep, store)
         if resume is not None and out is not None:
             raise typer.BadParameter("--out and --resume exclude each other")
-        with growing(quiet) as progress:
+        with runs_table(quiet) as progress:
             if resume is not None:
                 place = resume
                 result = sweep(asked, out=resume, resume=True, jobs=jobs, on=on, progress=progress)
@@ -114,18 +112,18 @@ def sweep_(
 
 
 def _warn(asked: Design) -> None:
-    """Prints each warning about the first points once, with the first point that it is about."""
-    told: dict[str, str] = {}
-    for point in asked.all_points()[:MOST_WARNED]:
+    """Prints each warning of the first points once, with the first point that it applies to."""
+    point_of_warning: dict[str, str] = {}
+    for point in asked.all_points()[:MAX_CHECKED_POINTS]:
         try:
             scenario = load(
                 asked.scenario, sets=[*asked.sets, *(f"{setting}={to}" for setting, to in point.items())]
             )
-        except InputError:  # it becomes a row with its message
+        except InputError:  # the table has a row with the message
             continue
         for warning in warnings(scenario):
-            told.setdefault(warning, in_words(point))
-    for warning, where in told.items():
+            point_of_warning.setdefault(warning, in_words(point))
+    for warning, where in point_of_warning.items():
         echo(f"warning: {where}: {warning}", err=True)
 
 
@@ -141,7 +139,7 @@ def _asked(
     keep: bool,
     store: str | None,
 ) -> Design | None:
-    """The sweep in a file, with the options on top of it."""
+    """The sweep of a file, with fields replaced by options."""
     fields: dict[str, Any] = {}
     if file is not None:
         fields = read_design(file).model_dump(mode="json", exclude_unset=True)
@@ -168,22 +166,22 @@ def _asked(
 
 
 def _conclude(result: SweepResult, folder: Path, quiet: bool) -> int:
-    """Prints the outcome of a sweep. Returns the exit status."""
-    told: set[str] = set()
+    """Prints the outcome of a sweep, and returns the exit status."""
+    printed: set[str] = set()
     for row in result.failed:
         at = in_words(result.points[row["point"]])
         seed = "" if row["status"] == "impossible" else f", seed {row['seed']}"
         line = f"{row['status']}: {at}{seed}: {row['message']}"
-        if line not in told:  # once for an impossible point, and not for each seed
+        if line not in printed:  # an impossible point has the same line for each seed
             echo(line, err=True)
-        told.add(line)
+        printed.add(line)
     for row in result.faulty:
         at = f"{in_words(result.points[row['point']])}, seed {row['seed']}"
         echo(f"fault: {at}: {row['faults'][0]}", err=True)
     if result.interrupted:
         all_runs = len(result.points) * len(result.seeds)
         words = f"tailback: interrupted; {len(result.rows)} of {all_runs} runs have ended"
-        echo(f"{words}; tailback sweep --resume {folder} goes on", err=True)
+        echo(f"{words}; tailback sweep --resume {folder} continues it", err=True)
     parts: list[RenderableType] = [] if quiet else [result.table(), "", *_lines(result)]
     say(parts, str(folder) if quiet else f"\n{folder / PAGE}")
     if result.interrupted:

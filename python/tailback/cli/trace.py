@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tailback.cli.command import command_app
+from tailback.cli.basics import command_app, echo
 from tailback.cli.common import bad_input
-from tailback.cli.terminal import echo
 from tailback.run_folder import write_trace
 
 app = command_app()

@@ -11,11 +11,9 @@ from typing import Annotated
 import typer
 
 from tailback import interrupts
-from tailback.cli.command import command_app
+from tailback.cli.basics import DONE, FAULT, command_app, console, echo
 from tailback.cli.common import AsJson, Force, Jobs, On, Out, Quiet, bad_input, result_folder, say, say_json
-from tailback.cli.growing import SaysDamage
-from tailback.cli.status import DONE, FAULT
-from tailback.cli.terminal import console, echo
+from tailback.cli.runs_table import PrintsDamage
 from tailback.errors import InputError
 from tailback.tuning import Progress, TuneDesign, TuneResult, read_tune, tune
 from tailback.tuning.result import PAGE
@@ -50,11 +48,11 @@ def tune_(
     runs/NAME-tune-TIME. Ctrl-C keeps complete runs, and --resume continues from there.
     """
     with bad_input():
-        _needed()
+        _require_optuna()
         asked = None if file is None else read_tune(file)
         if asked is not None and trials is not None:
             asked = asked.model_copy(update={"trials": trials})
-        with _shown(quiet or as_json) as progress:
+        with _progress(quiet or as_json) as progress:
             if resume is not None:
                 place = resume
                 result = tune(asked, out=resume, resume=True, jobs=jobs, on=on, progress=progress)
@@ -67,7 +65,7 @@ def tune_(
     raise typer.Exit(_conclude(result, place, quiet, as_json))
 
 
-def _needed() -> None:
+def _require_optuna() -> None:
     try:
         import optuna  # noqa: F401
     except ImportError:
@@ -76,7 +74,7 @@ def _needed() -> None:
 
 
 def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> int:
-    """Prints the outcome of a tuning. Returns the exit status."""
+    """Prints the outcome of a tuning, and returns the exit status."""
     from rich.text import Text
 
     for trial in result.trials:
@@ -84,7 +82,7 @@ def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> i
             echo(f"failed: trial {trial.number}: {trial.message}", err=True)
     if result.interrupted:
         ended = f"tailback: interrupted; {len(result.trials)} of {result.design.trials} trials have ended"
-        echo(f"{ended}; tailback tune --resume {folder} goes on", err=True)
+        echo(f"{ended}; tailback tune --resume {folder} continues it", err=True)
     if as_json:
         say_json({"folder": str(folder), **result.summary()})
     else:
@@ -98,8 +96,8 @@ def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> i
 
 
 @contextmanager
-def _shown(quiet: bool) -> Iterator[Progress]:
-    """A bar of all trials, with the best so far; nothing without a terminal."""
+def _progress(quiet: bool) -> Iterator[Progress]:
+    """On a terminal, a progress bar of all trials with the best cost so far."""
     if quiet or not sys.stderr.isatty():
         yield _Quiet()
         return
@@ -117,19 +115,17 @@ def _shown(quiet: bool) -> Iterator[Progress]:
         yield _Bar(bar)
 
 
-class _Quiet(SaysDamage, Progress):
+class _Quiet(PrintsDamage, Progress):
     pass
 
 
-class _Bar(SaysDamage, Progress):
-    """What the terminal shows while a tuning runs."""
-
+class _Bar(PrintsDamage, Progress):
     def __init__(self, bar: object) -> None:
         from rich.progress import Progress as RichBar
 
         assert isinstance(bar, RichBar)
         self._bar = bar
-        self._task = bar.add_task("tune", total=None, state="the scenarios as they are")
+        self._task = bar.add_task("tune", total=None, state="scenarios with their own settings")
         self._best: float | None = None
         self._design: TuneDesign | None = None
 
@@ -146,4 +142,4 @@ class _Bar(SaysDamage, Progress):
         self._bar.update(self._task, advance=step, state=f"trial {trial.number}{best}")
 
     def judging(self, trials: int) -> None:
-        self._bar.update(self._task, state="judging, on seeds and workloads that no trial saw")
+        self._bar.update(self._task, state="judging on seeds and workloads that no trial saw")

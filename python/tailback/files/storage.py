@@ -95,7 +95,7 @@ class Storage:
             return bool(self._files.exists(f"{self._root}/{name}"))
         except Exception as error:
             raise self.refused(
-                f"found a storage that cannot be read ({_words(error)}), expected a storage that can"
+                f"found a storage that cannot be read ({_words(error)}), expected one that can"
             ) from None
 
     def put(self, name: str, data: bytes) -> None:

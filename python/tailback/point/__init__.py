@@ -23,7 +23,7 @@ MIRROR = "capture.pcap"
 STEP_MS = 200
 """Time between two looks at Ctrl-C and the display."""
 
-Told = dict[str, Any]
+Counters = dict[str, Any]
 
 
 def run(
@@ -31,10 +31,10 @@ def run(
     second: str,
     settings: PointSettings,
     duration_ps: int | None = None,
-    show: Callable[[Told], None] | None = None,
+    show: Callable[[Counters], None] | None = None,
     mirror: Path | None = None,
     clock: tuple[str, int] | None = None,
-) -> Told:
+) -> Counters:
     """Forwards between two interfaces until the time is over, or a signal comes, and tells what it did.
 
     `mirror`: a file for what comes, as Lumina's switch mirrors it. `clock`: a file, and the number of
@@ -77,11 +77,11 @@ def run(
             if show is not None:
                 show(json.loads(point.told()))
     point.end_mirror()
-    told: Told = json.loads(point.told())
+    told: Counters = json.loads(point.told())
     return {**told, "ended_by": ended_by}
 
 
-def write(folder: OutFolder, settings: PointSettings, told: Told) -> None:
+def write(folder: OutFolder, settings: PointSettings, told: Counters) -> None:
     """Writes what was done: summary.json, series.parquet, events.json, point.yaml.
 
     Raises:
@@ -99,7 +99,7 @@ def write(folder: OutFolder, settings: PointSettings, told: Told) -> None:
     folder.fill(fill)
 
 
-def _series(told: Told) -> pa.Table:
+def _series(told: Counters) -> pa.Table:
     """A row a bin and direction."""
     names = ("tx_bytes", "marked", "dropped", "most_queued_bytes")
     length_ps, (first, second) = told["bin_ps"], told["interfaces"]

@@ -54,7 +54,7 @@ _MADE = re.compile(rf"{_NAME}, process ([0-9]{{1,10}}) begun ([0-9]{{1,20}})((?:
 _PORT = re.compile(_OF_PORT, re.ASCII)
 """The alias of a bridge that this has made, and a port in it."""
 
-Told = dict[str, Any]
+Counters = dict[str, Any]
 
 
 def run(
@@ -62,8 +62,8 @@ def run(
     second: str,
     settings: PointSettings,
     duration_ps: int | None = None,
-    show: Callable[[Told], None] | None = None,
-) -> Told:
+    show: Callable[[Counters], None] | None = None,
+) -> Counters:
     """Has the kernel forward between two interfaces of a namespace, until the time is over or a signal comes.
 
     Raises:
@@ -73,7 +73,7 @@ def run(
     with interrupts.noted() as seen, _set_up(namespace, names, settings) as left:
         counts, begin = _Counts(), time.monotonic()
         end = float("inf") if duration_ps is None else begin + duration_ps / 1e12
-        told: Told = {"interfaces": [first, second], "happened": [], "bin_ps": STEP_PS}
+        told: Counters = {"interfaces": [first, second], "happened": [], "bin_ps": STEP_PS}
         told |= {"ended_by": None, "bins": counts.bins}
         over = False
         while not over:
@@ -127,7 +127,7 @@ class _Counts:
         }
         self.bins[number].append({"tx_bytes": since["tx_bytes"], "marked": since["marked"], **row})
 
-    def told(self) -> Told:
+    def told(self) -> Counters:
         """As the program's own point tells it."""
         most = [{"most_queued_bytes": most} for most in self._most]
         directions = [{**one, **of} for one, of in zip(self._directions, most, strict=True)]

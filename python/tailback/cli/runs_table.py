@@ -1,4 +1,4 @@
-"""What the terminal shows while many runs are under way."""
+"""The table that grows on the terminal while a sweep or a fit runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tailback import text
-from tailback.cli.terminal import console, echo
+from tailback.cli.basics import console, echo
 from tailback.sweeps import Design, Progress
 from tailback.sweeps.points import in_words
 from tailback.sweeps.swept import words_of
@@ -16,13 +16,13 @@ from tailback.sweeps.swept import words_of
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_ROWS = 16
-"""Rows of the growing table; the whole table is printed at the end."""
+_MAX_ROWS = 16
+"""The complete table is printed at the end."""
 
 
 @contextmanager
-def growing(quiet: bool) -> Iterator[Progress]:
-    """On a terminal, a table of points that grows as runs end, and a bar of all runs. Nothing if `quiet`."""
+def runs_table(quiet: bool) -> Iterator[Progress]:
+    """On a terminal, shows a table of points that grows as runs end, and a progress bar. Nothing if `quiet`."""
     if quiet or not sys.stderr.isatty():
         yield _Quiet()
         return
@@ -35,21 +35,18 @@ def growing(quiet: bool) -> Iterator[Progress]:
         yield table
 
 
-class SaysDamage:
-    """Prints which lines of a journal do not count, however quiet a command is."""
+class PrintsDamage:
+    """Prints damaged lines of a journal, also with --quiet."""
 
     def damaged(self, line: str) -> None:
-        """As of `Progress`."""
         echo(line, err=True)
 
 
-class _Quiet(SaysDamage, Progress):
+class _Quiet(PrintsDamage, Progress):
     pass
 
 
-class _Growing(SaysDamage, Progress):
-    """What the terminal shows while a sweep runs."""
-
+class _Growing(PrintsDamage, Progress):
     def __init__(self) -> None:
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
@@ -61,7 +58,7 @@ class _Growing(SaysDamage, Progress):
             TextColumn("left"),
             TimeRemainingColumn(compact=True),
         )
-        self._task = self._bar.add_task("sweep", total=None, state="looking at points")
+        self._task = self._bar.add_task("sweep", total=None, state="checking points")
         self._points: list[dict[str, str]] = []
         self._units: dict[str, Any] = {}
         self._values: dict[int, dict[str, list[float]]] = {}
@@ -94,7 +91,6 @@ class _Growing(SaysDamage, Progress):
         self._bar.update(self._task, completed=self._over + sum(self._under_way.values()), state=state)
 
     def render(self) -> RenderableType:
-        """The newest points, and the bar."""
         from rich.console import Group
         from rich.table import Table
 
@@ -103,7 +99,7 @@ class _Growing(SaysDamage, Progress):
         labels = [label for label in self._units if any(label in one for one in seen.values())]
         for head in ("Point", *labels, "Seeds"):
             table.add_column(head, justify="left" if head == "Point" else "right", no_wrap=head == "Seeds")
-        for point in sorted(seen)[-_ROWS:]:
+        for point in sorted(seen)[-_MAX_ROWS:]:
             of_point = seen[point]
             means = [
                 words_of(self._units[label], sum(values) / len(values))

@@ -1,4 +1,4 @@
-"""What the shell offers when Tab is pressed."""
+"""Shell completion of arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def scenarios(incomplete: str) -> list[str]:
 
 
 def settings(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The settings of the named scenario, or the controllers after a setting of `congestion`."""
+    """Settings of the named scenario; after `congestion=`, names of controllers."""
     from tailback.errors import InputError
     from tailback.scenario import load
     from tailback.scenario.controllers import NAMES
@@ -39,7 +39,7 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def links(ctx: typer.Context, incomplete: str) -> list[str]:
-    """What a capture may name in the scenario: links by their ends, and nodes."""
+    """Links (by their ends) and nodes that --capture may name."""
     from tailback.errors import InputError
     from tailback.scenario import load
 
