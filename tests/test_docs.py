@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -50,6 +51,28 @@ def test_the_tutorials_show_what_comes_out(command: str, parts: list[str], tmp_p
     words = " ".join((done.stdout + done.stderr).split())
     for part in parts:
         assert " ".join(part.split()) in words, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", ["counters", "results"])
+def test_commands_of_a_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    shown = 0
+    for block in re.findall(r"^```(?:console|sh)\n(.*?)^```", text, re.M | re.S):
+        for command, output in re.findall(r"^\$ (tailback .*)\n((?:(?!\$ ).*\n)*)", block, re.M):
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=tmp_path,
+                env={**os.environ, "PATH": path, "COLUMNS": "120"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            words = " ".join(done.stdout.split())
+            for line in filter(None, map(str.strip, output.splitlines())):
+                shown += 1
+                assert " ".join(line.split()) in words, done.stdout + done.stderr
+    assert shown > 4
 
 
 PAGES = {
