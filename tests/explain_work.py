@@ -19,7 +19,9 @@ from explain_truth import TIE, doublings, record
 from tailback.explain import Verdict, words
 from tailback.explain.groups import Groups
 from tailback.explain.remedies.patches import Doubling, Key, Plan, links, lossless, together
+from tailback.plan import make_plan
 from tailback.recorded.bins import Bins
+from tailback.scenario import loads
 
 WORK = 0.95
 """Of what the run delivered, the part whose time is compared: its last part may be one message."""
@@ -164,9 +166,12 @@ def said(plan: Plan, verdict: Verdict) -> Doubling | None:
     kind, where = verdict.key
     if kind == "none":
         return None
+    first = verdict.candidates[0]
+    if first.remedy is not None and first.remedy.sets:
+        changed = make_plan(loads(verdict.seen.result.setup.scenario_yaml, sets=list(first.remedy.sets)))
+        return lambda _: changed
     if kind == "link":
         seen = verdict.seen
-        first = verdict.candidates[0]
         if first.group:
             ends = {link for link, name in Groups(seen).tier.items() if name == first.group}
         else:

@@ -7,6 +7,9 @@ from dataclasses import replace
 from tailback import text
 from tailback.explain.last_rank import with_last_rank
 from tailback.explain.observed import Observed
+from tailback.explain.outcome import Outcome
+from tailback.explain.remedies import Case
+from tailback.explain.symptoms import symptoms
 from tailback.explain.verdict import Verdict
 from tailback.explain.verdict import explain as _explain
 from tailback.explain.veth import page as _veth_page
@@ -22,7 +25,11 @@ def explain(result: Recorded) -> Verdict:
     """Where a run is stuck, and how sure that is."""
     if result.meta.get("veth") is not None:
         return _veth_verdict(result)
-    return _explain(Observed(result))
+    verdict = _explain(Observed(result))
+    if result.meta.get("lab") is None and not verdict.deadlock and result.plan.get("links"):
+        case = Case(verdict, dict(result.plan), getattr(result.setup, "scenario", {}))
+        verdict.symptoms = symptoms(case, Outcome.of(result.flows, result.bins, result.meta))
+    return verdict
 
 
 def page_of(result: Recorded, verdict: Verdict | None = None) -> Page:

@@ -40,8 +40,11 @@ class Delivered:
         taken = np.cumsum(bins.total("goodput_rx_bps") * bins.width_s / 8)
         return cls(edges, np.concatenate([[0.0], taken]))
 
-    def same(self, other: Delivered) -> bool:
-        """Whether the other run delivered the same at the same times."""
+    def same(self, other: Delivered, in_part: bool = False) -> bool:
+        """Whether the other run delivered the same at the same times; `in_part`: as far as it went."""
+        if in_part:
+            count = len(other.bytes) - 1  # its last bin is not full
+            return len(self.bytes) > count and np.array_equal(self.bytes[:count], other.bytes[:count])
         return np.array_equal(self.edges_s, other.edges_s) and np.array_equal(self.bytes, other.bytes)
 
     def time(self, size: float) -> float:

@@ -18,11 +18,11 @@ from tailback.explain.ways import Pair, Port
 
 HELPS = 0.2
 """A change that helps less than this is not told with what is bad."""
-AS_GOOD = 0.8
+AS_GOOD = 0.5
 """A setting that helps this part of what the best does is told before hardware that is twice as fast."""
 COSTS = 0.1
 """A change that costs this share of the throughput of all says so."""
-STARVED = 1 / 3
+STARVED = 1 / 2
 """Who gets less than this part of an equal share, by host and by connection, is starved."""
 LATE, LATE_S = 5.0, 5e-6
 """Small messages are late if their p99 is this many times the least, and so much longer."""

@@ -35,9 +35,10 @@ from tailback.explain.verdict import (
     Verdict,
     worth,
 )
-from tailback.plan import make_plan, packed_plan
+from tailback.measures import last_start
+from tailback.plan import make_plan, packed_plan, plan_json
 from tailback.recorded import standstill
-from tailback.recorded.bins import Bins
+from tailback.recorded.bins import PS_PER_S, Bins
 from tailback.recorded.flows import flows_of
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import DROP
@@ -47,13 +48,14 @@ from tailback.workload.graphs import with_graphs
 SHORT_HOPS = 400_000_000
 """Packet-hops of all trials together that are run unasked: less than a minute on two cores."""
 TRIALS = 10
-"""About how many a run has; of a run of a second or more, the most, for each two cores."""
-QUICK_HOPS = 5_000_000
-"""A run with fewer takes less than a second: all changes that are worth it are tried."""
-MOST_RUNS = 6
-"""Of a longer run, the runs for each core, so that the trials take some five times as long as it did."""
-LONGEST = 6
-"""A trial with this many times the events of the run is given up."""
+"""About how many runs the trials of a run are."""
+QUICK_HOPS = 2_000_000
+"""A run with fewer takes some tenths of a second: all changes that are worth it are tried, the best with two seeds.
+Of traffic without an end so much is simulated."""
+MOST_RUNS = 5
+"""Of a longer run, the runs for each of two cores: the trials take some five times as long as it did."""
+LONGEST, LONGEST_EVENTS = 6, 10_000_000
+"""A trial with this many times the events of the run, and more than some seconds take, is given up."""
 AS_GOOD = 0.9
 """What counters point to stays the answer if it gains this part of the best."""
 SINGLES, SINGLES_OF_LONG = 4, 2
@@ -62,8 +64,10 @@ FEW = 16
 """Single stages that are all tried where no group gains anything."""
 HOLDS = 0.5
 """A gain holds with another seed if it is at least this part of the first one there."""
-EVENTS = 200_000
-"""Between two looks at whether to stop."""
+EVENTS, FEW_EVENTS = 200_000, 20_000
+"""Between two looks at whether to stop; and where trials are to end at one time."""
+SETTLED = 2.0
+"""Of traffic without an end, trials simulate at least so many times what passes before all of it has begun."""
 
 
 class CannotTry(ValueError):  # noqa: N818  it is what happened
@@ -86,7 +90,26 @@ class Question:
 
 def is_short(result: Recorded) -> bool:
     """Whether trials take less than a minute, so that they are run unasked."""
-    return TRIALS * int(result.meta["packet_hops"]) <= SHORT_HOPS
+    hops = int(result.meta["packet_hops"])
+    return TRIALS * (QUICK_HOPS if _until_ps(result) is not None else hops) <= SHORT_HOPS
+
+
+def _until_ps(result: Recorded) -> int | None:
+    """Of a long run whose traffic has no end, the time up to which trials simulate it; None: all of it."""
+    plan, hops = result.plan, int(result.meta["packet_hops"])
+    writers, connections = plan.get("writers", []), plan.get("tcp_connections", [])
+    ends = plan.get("flows", {}).get("list") or plan.get("jobs") or plan.get("failures")
+    if hops <= QUICK_HOPS or ends or any(one["stop"] is not None for one in (*writers, *connections)):
+        return None
+    if any(one.get("messages") is not None for one in writers) or any(one["bytes"] for one in connections):
+        return None
+    if "ideal_fct_ps" in result.flows.column_names and result.flows.column("ideal_fct_ps").null_count != len(
+        result.flows
+    ):
+        return None
+    end = int(result.meta["end_ps"])
+    until = max(end * QUICK_HOPS // hops, int(SETTLED * last_start(result) * PS_PER_S))
+    return until if until < end else None
 
 
 def answer(
@@ -141,6 +164,7 @@ def tried(
     asked = question or Question()
     with _Bench(result, verdict, asked, progress) as bench:
         verdict = _of_throughput(bench, verdict)
+        verdict.until_s = None if bench.until_ps is None else bench.until_ps / PS_PER_S
         verdict.symptoms = symptoms(bench.case, bench.base, bench.trials)
         if asked.goal is not None or asked.about is not None or asked.sets:
             verdict.asked = _asked(bench, asked)
@@ -163,9 +187,10 @@ class _Bench:
         self.plan = with_graphs(dict(result.plan), result.setup.long_files)
         self.case = Case(verdict, self.plan, getattr(result.setup, "scenario", {}))
         cores = os.cpu_count() or 1
-        self.quick = int(result.meta["packet_hops"]) < QUICK_HOPS
+        self.until_ps = _until_ps(result)
+        self.quick = self.until_ps is not None or int(result.meta["packet_hops"]) < QUICK_HOPS
         self._most_runs = MOST_RUNS * min(cores, 2)
-        self._most_events = LONGEST * int(result.meta["events"]) + EVENTS
+        self._most_events = max(LONGEST * int(result.meta["events"]), LONGEST_EVENTS)
 
     def __enter__(self) -> _Bench:
         self._folder = tempfile.TemporaryDirectory(prefix="tailback-explain-")
@@ -184,15 +209,20 @@ class _Bench:
         for one in own:
             self.changed(one, self.plan)  # what is wrong with it is said
         wanted = [*own, *(one for remedies in CATALOGUE for one in remedies(self.case))]
+        if _plain(self._with(())) != _plain(self.plan):
+            # Defaults of another version, or a plan that was edited by hand: settings would change more.
+            wanted = [one for one in wanted if not one.sets]
         if self.question.sets:
             wanted = [what_if(self.question.sets)]
         nothing = Remedy("", "", "", edit=lambda plan: plan)
         if not self.quick:
-            # The rest is the run itself, stages of a group alone, and another seed.
-            wanted = _most_likely(self.case, wanted)[: self._most_runs - 1 - SINGLES_OF_LONG - 2]
+            # The others are the run itself, and stages of a group alone.
+            wanted = _most_likely(self.case, wanted)[: self._most_runs - 1 - SINGLES_OF_LONG]
         again, *outcomes = self._run([nothing, *wanted], self._progress)
-        if again is None or not self.base.delivered.same(again.delivered):
+        if again is None or not self.base.delivered.same(again.delivered, self.until_ps is not None):
             raise CannotTry("simulated again it is another run: it is of another version of Tailback")
+        if self.until_ps is not None:
+            self.base = again
         self.trials = [
             Trial(one, outcome) for one, outcome in zip(wanted, outcomes, strict=True) if outcome is not None
         ]
@@ -261,7 +291,7 @@ class _Bench:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             try:
                 try:
-                    found = pool.map(partial(_outcome, stop, self._most_events), plans)
+                    found = pool.map(partial(_outcome, stop, self._most_events, self.until_ps), plans)
                 except RuntimeError as error:  # a thread cannot be started
                     raise MemoryError from error
                 for run in found:
@@ -282,6 +312,11 @@ class _Bench:
             if self.question.sets:
                 raise
             return None
+
+
+def _plain(plan: Plan) -> Plan:
+    """A plan as a file has it, without its name."""
+    return {**json.loads(plan_json(plan)), "name": ""}
 
 
 def _most_likely(case: Case, remedies: Sequence[Remedy]) -> list[Remedy]:
@@ -322,24 +357,29 @@ def _of_throughput(bench: _Bench, verdict: Verdict) -> Verdict:
         candidates.sort(key=worth, reverse=True)
         if worth(candidates[0]) >= WORTH_IT:
             _with_another_seed(bench, candidates[0])
-            return Verdict(verdict.seen, candidates, tried=candidates)
+            return Verdict(verdict.seen, candidates, tried=_by_gain(candidates))
     if worth(candidates[0]) < WORTH_IT:
-        return Verdict(verdict.seen, candidates, verdict.none or ALONE, tried=candidates)
+        return Verdict(verdict.seen, candidates, verdict.none or ALONE, tried=_by_gain(candidates))
     first = _first(verdict, candidates)
     alone = _alone(bench, first, verdict)
     rest = [one for one in candidates if one is not first]
-    every = candidates if alone is None else sorted([alone, *candidates], key=worth, reverse=True)
     best = alone or first
     _with_another_seed(bench, best)
-    return Verdict(verdict.seen, [best, *rest], tried=every)
+    return Verdict(verdict.seen, [best, *rest], tried=_by_gain([*([alone] if alone else []), *candidates]))
+
+
+def _by_gain(candidates: Iterable[Candidate]) -> list[Candidate]:
+    return sorted(candidates, key=lambda one: -(one.gain or 0.0))
 
 
 def _with_another_seed(bench: _Bench, one: Candidate) -> None:
-    if one.remedy is None or one.gain is None:
+    if one.remedy is None or one.gain is None or not bench.quick:
         return
     gain = bench.with_another_seed(one.remedy)
     if gain is not None and gain >= max(WORTH_IT / 2, HOLDS * min(one.gain, TWICE)):
         one.seeds = 2
+    else:
+        one.seeds = 0
 
 
 def _first(verdict: Verdict, candidates: list[Candidate]) -> Candidate:
@@ -366,6 +406,9 @@ def _alone(bench: _Bench, first: Candidate, verdict: Verdict) -> Candidate | Non
         return None
     stages = bench.case.stages_of.get((group.kind, group.where), [])
     stages = [one for one in stages if one.where in group.singles]
+    known = {one.where for one in stages}
+    if group.kind != "link":
+        stages += [Stage(group.kind, name, 0.0, False) for name in group.singles if name not in known]
     said = {one.stage.key for one in verdict.candidates[:1] if not one.group}
     held = {
         one.stage.key: one.held for group in verdict.candidates for one in (group, *group.members) if one.held
@@ -405,13 +448,18 @@ def _single(bench: _Bench, stages: Sequence[tuple[Stage, Remedy]]) -> list[Candi
     ]
 
 
-def _outcome(stop: threading.Event, most_events: int, plan: Plan | None) -> Outcome | None:
+def _outcome(
+    stop: threading.Event, most_events: int, until_ps: int | None, plan: Plan | None
+) -> Outcome | None:
     if plan is None:
         return None
     try:
         packed = packed_plan(plan)
         simulation = Simulation(packed.plan, messages=packed.messages, graphs=packed.graphs)
-        while not stop.is_set() and not (progress := simulation.advance(EVENTS)).done:
+        step = EVENTS if until_ps is None else FEW_EVENTS
+        while not stop.is_set() and not (progress := simulation.advance(step)).done:
+            if until_ps is not None and progress.time_ps >= until_ps:
+                break
             if progress.events > most_events:
                 return None
     except ValueError:

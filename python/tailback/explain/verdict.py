@@ -57,7 +57,7 @@ class Candidate:
     remedy: Remedy | None = None
     """What the trial changed."""
     seeds: int = 1
-    """With how many seeds the gain was measured."""
+    """With how many seeds it gained as much; 0: with another seed it did not."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -104,6 +104,8 @@ class Verdict:
     symptoms: list[Symptom] = field(default_factory=list)
     """What is bad, for whom, and which change helped: see `symptoms`."""
 
+    until_s: float | None = None
+    """The time up to which trials simulated the run; None: all of it."""
     asked: list[Asked] = field(default_factory=list)
     """What each change gives of what the user asked, the best first."""
 

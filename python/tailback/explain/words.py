@@ -40,6 +40,8 @@ MOST_TRIED = 10
 """Trials that a page lists."""
 MOST_FULL = 3
 """Full stages beside the first that a page names."""
+FAR_BETTER = 1.0
+"""A change that helps some by so much, a factor of two, is what a page begins with."""
 HALF = 0.5
 """A stage that is busy for less of the time is not what two at once would relieve."""
 
@@ -69,8 +71,10 @@ def _called(verdict: Verdict, one: Candidate, words: str) -> str:
     where = stage.where
     if one.group and stage.kind == "link":
         where = _tier(one.group)
-    elif one.group and len(one.members) > 1:
+    elif one.group and (len(one.members) > 1 or (one.remedy is not None and len(one.remedy.singles) > 1)):
         names = [member.stage.where for member in one.members]
+        if one.remedy is not None:
+            names += [name for name in one.remedy.singles if name not in names]
         where = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return words.format(where=where, host=host, peer=peer)
 
@@ -113,7 +117,28 @@ def page(verdict: Verdict) -> Page:
     if verdict.asked:
         return _answered(verdict)
     found = _nothing(verdict) if verdict.none else _bottleneck(verdict)
-    return replace(found, bad=tuple(_bad(verdict, one) for one in verdict.symptoms))
+    bad = tuple(_bad(verdict, one) for one in verdict.symptoms)
+    worst = max(verdict.symptoms, key=lambda one: one.gain, default=None)
+    if worst is not None and worst.gain >= FAR_BETTER and worst.remedy is not None and worst.remedy.headline:
+        first = verdict.candidates[0] if verdict.candidates and not verdict.none else None
+        if first is None or first.remedy is not worst.remedy:
+            return _of_symptom(verdict, found, worst.remedy, bad)
+    return replace(found, bad=bad)
+
+
+def _of_symptom(verdict: Verdict, found: Page, remedy: Remedy, bad: tuple[str, ...]) -> Page:
+    """A page that begins with what is bad for some, where a change helps them by far more than what limits the
+    throughput of all.
+    """
+    return Page(
+        _sentence(remedy.headline),
+        [*filter(None, [remedy.why]), f"Of the throughput of all: {found.headline}", *found.reasons],
+        [*remedy.figures, *found.evidence],
+        _with_settings(remedy),
+        f"Fairly sure: it was tried, with one seed.{_part(verdict)}",
+        f"For more throughput of all: {found.next}",
+        bad,
+    )
 
 
 def _bad(verdict: Verdict, symptom: Symptom) -> str:
@@ -137,7 +162,7 @@ def _bottleneck(verdict: Verdict) -> Page:
     else:
         headline = f"The bottleneck is {name}."
         if first.remedy is not None and first.remedy.headline:
-            headline = f"{first.remedy.headline[:1].upper()}{first.remedy.headline[1:]}."
+            headline = _sentence(first.remedy.headline)
         reasons = [*filter(None, [kind.why]), *faulty, *tiers.why(verdict.groups, first)]
         reasons.append(
             f"{_changed(first)} throughput was {_percent(first.gain)} higher than the "
@@ -154,6 +179,12 @@ def _bottleneck(verdict: Verdict) -> Page:
     if first.remedy is not None and first.remedy.says:
         advice = _with_settings(first.remedy)
     return Page(headline, reasons, evidence, advice, sure, _second(verdict))
+
+
+def _sentence(words: str) -> str:
+    """With a capital letter, unless it begins with a name; and a full stop."""
+    name = any(letter.isdigit() for letter in words.split()[0])
+    return f"{words if name else words[:1].upper() + words[1:]}."
 
 
 def _with_settings(remedy: Remedy) -> str:
@@ -291,14 +322,21 @@ def _sure_of_trials(verdict: Verdict) -> str:
     doubts = []
     if (first.gain or 0.0) < 2 * WORTH_IT:
         doubts.append("the gain is small")
-    if first.seeds < 2:
-        doubts.append("with another seed it gained much less")
-    rest = [one for one in verdict.candidates[1:] if not _same_group(verdict, first, one)]
-    if rest and worth(rest[0]) >= CLOSE * worth(first):
-        doubts.append(f"{_named(verdict, rest[0])}, gained about as much")
+    if first.seeds != 2:
+        doubts.append("with one seed only" if first.seeds == 1 else "with another seed it gained much less")
+    rest = [one for one in verdict.tried if not _same_group(verdict, first, one)]
+    close = [one for one in rest if (one.gain or 0.0) >= CLOSE * (first.gain or 0.0)]
+    if close:
+        more = f" and {len(close) - 1} more" if len(close) > 1 else ""
+        doubts.append(f"{_named(verdict, close[0])}{more} gained about as much")
+    part = _part(verdict)
     if doubts:
-        return f"Fairly sure: it was tried, but {' and '.join(doubts)}."
-    return "Sure: it was tried with two seeds, and gained more than all else that was tried."
+        return f"Fairly sure: it was tried, but {' and '.join(doubts)}.{part}"
+    return f"Sure: it was tried with two seeds, and gained more than all else that was tried.{part}"
+
+
+def _part(verdict: Verdict) -> str:
+    return f" Trials simulated the first {text.duration(verdict.until_s)}." if verdict.until_s else ""
 
 
 def _same_group(verdict: Verdict, one: Candidate, other: Candidate) -> bool:

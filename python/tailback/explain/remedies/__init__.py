@@ -22,7 +22,7 @@ from tailback.explain.stages import Stage, Stages
 from tailback.explain.verdict import Verdict, stages_passed
 from tailback.explain.ways import Port
 from tailback.recorded.setup import TCP
-from tailback.recorded.signals import CE_MARK, DROP, PFC_PAUSE
+from tailback.recorded.signals import CE_MARK, DROP
 from tailback.text import natural
 
 __all__ = ["Case", "Plan", "Remedy", "numbered"]
@@ -100,16 +100,13 @@ class Case:
 
     @cached_property
     def pauses(self) -> int:
-        """Times that PFC stopped a port."""
-        return self._told(PFC_PAUSE)
+        """PFC frames that stopped ports or let them go on."""
+        return int(self.seen.meta["packets"]["pfc"])
 
     @cached_property
     def marks(self) -> int:
         """Packets marked."""
-        return self._told(CE_MARK)
-
-    def _told(self, signal: str) -> int:
-        return int(self.seen.told_count(signal))
+        return self.seen.told_count(CE_MARK)
 
     @cached_property
     def dropped_at(self) -> dict[Port, float]:
