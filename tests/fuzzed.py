@@ -33,7 +33,14 @@ from tailback.scenario.graph import NetworkError, from_file
 from tailback.scenario.topology import Link, Star
 from tailback.scenario.traffic import Flows
 from tailback.simai.topology import read_servers
-from tailback.simai.workload import KINDS, LISTS, NUMBERS, SUFFIXES, Workload, read_workload
+from tailback.simai.workload import (
+    COLLECTIVE_TYPES,
+    GROUP_SUFFIXES,
+    LIST_KEYS,
+    NUMBER_KEYS,
+    Workload,
+    read_workload,
+)
 from tailback.workload.graphs import read_graph
 from tailback.workload.lists import ListError, from_item
 from tailback.workload.sizes import parse
@@ -243,7 +250,12 @@ def words(target: str) -> list[str]:
     if target in hpcc_files.READERS:
         return [*KEYS, *RATE_UNITS, *TIME_UNITS_FS, *numbers]
     if target == "simai":
-        return [*NUMBERS, *LISTS, *(f"{kind}{suffix}" for kind in KINDS for suffix in SUFFIXES), *numbers]
+        return [
+            *NUMBER_KEYS,
+            *LIST_KEYS,
+            *(f"{kind}{suffix}" for kind in COLLECTIVE_TYPES for suffix in GROUP_SUFFIXES),
+            *numbers,
+        ]
     if target == "graph":
         keys = (
             "num_ranks rank { } calc send recv requires tag Nodes -> trigger oneshot barrier count start size"

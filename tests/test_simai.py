@@ -14,7 +14,7 @@ from simai_files import CONFIG, FIRST, LAYERS, topology, workload, write
 from tailback.cli import main
 from tailback.errors import InputError
 from tailback.simai.inputs import SimaiOptions, load_inputs
-from tailback.simai.outputs import END_TO_END, Ended
+from tailback.simai.outputs import END_TO_END_FILE, CollectiveTimes
 from tailback.simai.run import run_simai
 
 COLUMNS = (
@@ -33,8 +33,8 @@ total exposed comm,218.611000,total comp,63.362000,total time,281.973000
 """What SimAI (b5ff47c) with its ns-3 (c2bfbf4) wrote for the files of `simai_files`, AS_SEND_LAT=6."""
 
 
-def ended(options: SimaiOptions) -> list[Ended]:
-    found: list[Ended] = []
+def ended(options: SimaiOptions) -> list[CollectiveTimes]:
+    found: list[CollectiveTimes] = []
     run_simai(options, on_layer=found.append)
     return found
 
@@ -48,7 +48,7 @@ def refused(options: SimaiOptions) -> str:
 
 def test_its_table_is_that_of_simai_to_the_byte(tmp_path: Path) -> None:
     result = run_simai(write(tmp_path))
-    assert result.outputs[END_TO_END].decode() == THEIRS
+    assert result.outputs[END_TO_END_FILE].decode() == THEIRS
     assert result.complete
     assert result.faults == []
     lines = result.outputs["fct.txt"].decode().splitlines()
@@ -118,7 +118,7 @@ def test_under_its_own_models_nothing_inside_of_a_server_is_in_the_fabric(tmp_pa
     assert result.flows.num_rows == 16 * 2
     assert "fct.txt" not in result.outputs
     theirs = run_simai(write(tmp_path))
-    last = [float(one.outputs[END_TO_END].split(b",")[-1]) for one in (result, theirs)]
+    last = [float(one.outputs[END_TO_END_FILE].split(b",")[-1]) for one in (result, theirs)]
     assert last[0] == pytest.approx(last[1], rel=0.05)
 
 
@@ -127,7 +127,7 @@ def test_the_folder_is_a_run_and_repeats_itself(tmp_path: Path) -> None:
     result = run_simai(write(tmp_path, pxn=True), out=out)
     read = tailback.Result.load(out)
     assert read.summary == result.summary
-    assert read.outputs[END_TO_END] == result.outputs[END_TO_END]
+    assert read.outputs[END_TO_END_FILE] == result.outputs[END_TO_END_FILE]
     assert (out / "report.html").is_file()
     assert read.explain().headline
     again = run_simai(
@@ -156,7 +156,7 @@ def test_layers_are_told_while_it_runs(tmp_path: Path, capfd: pytest.CaptureFixt
     assert last[0] == "*" * 25
     words = r"all passes finished at time: (\d+), id of first layer: embedding_layer"
     finished = re.fullmatch(words, last[1])
-    table = (tmp_path / "o" / END_TO_END).read_text().splitlines()[-1].split(",")
+    table = (tmp_path / "o" / END_TO_END_FILE).read_text().splitlines()[-1].split(",")
     assert finished
     assert int(finished[1]) == round(float(table[-1]) * 1000)
     assert last[2:4] == ["All data sent from node 0 is 5460008", "All data received by node 0 is 5460008"]

@@ -26,7 +26,7 @@ from reference_settings import (
     takes,
 )
 from tailback._engine import recorded
-from tailback.hpcc.keys import KEYS, KINDS
+from tailback.hpcc.keys import KEYS, VALUE_FORMS
 from tailback.limits import ALL_LIMITS
 from tailback.scenario.controllers import ABOUT, Controllers, Dcqcn
 from tailback.scenario.host_control import Rhcc
@@ -252,7 +252,7 @@ def hpcc_page() -> str:
     rows = []
     for key in KEYS.values():
         default = "must be given" if key.default is None else hpcc_default(key.default)
-        rows.append([f"`{key.name}`", KINDS[key.kind], default, key.effect, key.note])
+        rows.append([f"`{key.name}`", VALUE_FORMS[key.kind], default, key.effect, key.note])
     text = table(["Key", "Takes", "Default", "Here", "What it does, or why it does nothing"], rows)
     return f"{MADE}{HPCC_TOP}{text}".rstrip("\n") + "\n"
 

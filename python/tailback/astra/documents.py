@@ -1,7 +1,7 @@
 """ASTRA-sim's JSON files: the system, the logical topology, communicator groups and the remote memory.
 
-What a key means is from ASTRA-sim's system layer (astra-sim/astra-sim, commit 518bd51); other keys have no
-effect there either.
+Meanings of keys are from ASTRA-sim's system layer (astra-sim/astra-sim, commit 518bd51); other keys have no
+effect in ASTRA-sim either.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from tailback.errors import InputError, found, plain
 from tailback.limits import ASTRA_CHUNKS, HPCC_NODES
 
-_ALGORITHMS = {
+_ALGORITHM_NAMES = {
     "ring": "ring",
     "direct": "direct",
     "halvingDoubling": "halving-doubling",
     "doubleBinaryTree": "double-binary-tree",
 }
-_NAMES = "ring|halvingDoubling|doubleBinaryTree|direct"
-_ALGORITHM = re.compile(
-    rf"(one(?=[RDH]))?((?<=one)(?:Ring|HalvingDoubling|Direct)|(?<!one)(?:{_NAMES}))(-1|\d{{0,5}})"
+_ALGORITHM_CHOICES = "ring|halvingDoubling|doubleBinaryTree|direct"
+_ALGORITHM_PATTERN = re.compile(
+    rf"(one(?=[RDH]))?((?<=one)(?:Ring|HalvingDoubling|Direct)|(?<!one)(?:{_ALGORITHM_CHOICES}))(-1|\d{{0,5}})"
 )
-_KNOWN = (
+_EXPECTED_ALGORITHM = (
     "expected ring, direct, directN, halvingDoubling, doubleBinaryTree, oneRing, oneDirect or "
     "oneHalvingDoubling"
 )
 
 
 def _implementation(text: Any) -> dict[str, Any]:
-    """An algorithm by its name there; `direct4` begins with four messages."""
-    match = _ALGORITHM.fullmatch(text) if isinstance(text, str) else None
+    """Parses ASTRA-sim's name of an algorithm; `direct4` sends four messages at first."""
+    match = _ALGORITHM_PATTERN.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise ValueError(_KNOWN)
+        raise ValueError(_EXPECTED_ALGORITHM)
     of_all, name, window = match.groups()
     name = name[0].lower() + name[1:]
     if (window and name != "direct") or window == "0":
-        raise ValueError(_KNOWN)
+        raise ValueError(_EXPECTED_ALGORITHM)
     most = int(window) if window not in ("", "-1") else None
-    return {"algorithm": _ALGORITHMS[name], "window": most, "of_all": of_all is not None}
+    return {"algorithm": _ALGORITHM_NAMES[name], "window": most, "of_all": of_all is not None}
 
 
 Implementations = list[Annotated[Any, BeforeValidator(_implementation)]] | None
 
 
 def _numeric(value: Any) -> Any:
-    """That simulator reads no numbers from texts."""
+    """ASTRA-sim does not accept numbers in strings."""
     if not isinstance(value, (int, float)):
         raise ValueError("expected a number")
     return value
@@ -82,9 +82,9 @@ class System(BaseModel):
     all_to_all_implementation: Implementations = None
 
 
-UNDEFINED = {"scheduling-policy": "LIFO", "collective-optimization": "baseline"}
-"""Keys without which that simulator does what its memory happens to hold, and what is taken here."""
-_CUSTOM = ("custom collectives are not carried out; remove the key to run the algorithm of its "
+UNDEFINED_KEYS = {"scheduling-policy": "LIFO", "collective-optimization": "baseline"}
+"""Keys without a default in ASTRA-sim, whose behaviour without them is undefined, and the values used here."""
+_CUSTOM_COLLECTIVES_REFUSED = ("custom collectives are not carried out; remove the key to run the algorithm of its "
            "X-implementation")  # fmt: skip
 _NOT_HONOURED = {
     "model-shared-bus": "the LogGP model of a shared bus: a message waits endpoint-delay instead",
@@ -108,15 +108,15 @@ def _json(file: str, data: bytes) -> dict[str, Any]:
 
 
 def read_system(file: str, data: bytes) -> System:
-    """The system file.
+    """Reads the system file.
 
     Raises:
-        InputError: file and key.
+        InputError: the message has file and key.
     """
     value = _json(file, data)
     for key in value:
         if key.endswith("-implementation-custom") or key == "per-node-custom-implementation":
-            raise InputError.at(file, f"{plain(key)}: {_CUSTOM}")
+            raise InputError.at(file, f"{plain(key)}: {_CUSTOM_COLLECTIVES_REFUSED}")
     try:
         system = System.model_validate(value)
     except ValidationError as error:
@@ -130,16 +130,16 @@ def read_system(file: str, data: bytes) -> System:
 
 
 def not_honoured(system: System) -> dict[str, str]:
-    """Keys that ask for something which is not done, and what is done instead."""
+    """Keys that are ignored, and why."""
     extra = system.model_extra or {}
     return {plain(key): _NOT_HONOURED.get(key, _NO_EFFECT) for key, value in extra.items() if value != 0}
 
 
 def read_dims(file: str, data: bytes) -> list[int]:
-    """The sizes of the logical topology's dimensions.
+    """Reads the sizes of the logical topology's dimensions.
 
     Raises:
-        InputError: file and key.
+        InputError: the message has file and key.
     """
     dims = _json(file, data).get("logical-dims")
     sizes = [_whole(size) for size in dims] if isinstance(dims, list) else []
@@ -150,16 +150,16 @@ def read_dims(file: str, data: bytes) -> list[int]:
 
 
 def _whole(value: Any) -> int:
-    """A size of at least 1, as a number or a text; 0 is none."""
+    """A size of at least 1, from a number or a string; 0 if it is none."""
     text = str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else 0
 
 
 def read_groups(file: str, data: bytes, ranks: int) -> dict[int, list[int]]:
-    """Ranks of each communicator group, by its number.
+    """Reads the ranks of each communicator group, by its number.
 
     Raises:
-        InputError: file and group.
+        InputError: the message has file and group.
     """
     groups = {}
     for name, members in _json(file, data).items():
@@ -176,10 +176,10 @@ def read_groups(file: str, data: bytes, ranks: int) -> dict[int, list[int]]:
 
 
 def check_memory(file: str, data: bytes) -> None:
-    """The remote memory, of which there is none.
+    """Checks that the file asks for no remote memory.
 
     Raises:
-        InputError: it is another than NO_MEMORY_EXPANSION.
+        InputError: it asks for another than NO_MEMORY_EXPANSION.
     """
     kind = _json(file, data).get("memory-type")
     if kind != "NO_MEMORY_EXPANSION":

@@ -16,7 +16,7 @@ from tailback.plan import plan_json
 def astra_network(
     config: str | os.PathLike[str], *, beside: bool = False, ignore: Collection[str] = ()
 ) -> HpccInputs:
-    """config.txt and topology in the figures of the fork that ASTRA-sim carries; a run ends with the work.
+    """Reads config.txt and the topology for the fork of the HPCC simulator in ASTRA-sim; a run ends with the work.
 
     Raises:
         InputError: as `load_network`.
@@ -27,7 +27,7 @@ def astra_network(
 
 
 def main() -> int:
-    """Prints the plan; 2 and a line on stderr where there is none."""
+    """Prints the plan; on bad input, prints a line to stderr and returns 2."""
     if len(sys.argv) != 2:
         print("usage: python -m tailback.astra.network CONFIG", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Running ASTRA-sim's inputs: from its files through the engine to a `Result`."""
+"""Runs ASTRA-sim's inputs and makes the `Result`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tailback.astra.setup import AstraSetup
 from tailback.errors import InputError
 from tailback.files import Outputs
 from tailback.files.out_folder import OutFolder
-from tailback.hpcc.work import Recorded, WorkRun
+from tailback.hpcc.work import WorkRecording, WorkRun
 from tailback.plan import plan_json
 from tailback.running import RunUsage, carry_out
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tailback._engine import HpccSimulation, Progress, Simulation
     from tailback.results import Result
 
-CYCLES = "cycles.txt"
-"""A line a rank that has finished, in this order, as that simulator logs it."""
+CYCLES_FILE = "cycles.txt"
+"""A line for each finished rank, in the order of their ends, in the format of ASTRA-sim's log."""
 
 
 def run_astra(
@@ -34,18 +34,18 @@ def run_astra(
     ignore: Collection[str] = (),
     report: bool = True,
 ) -> Result:
-    """Runs ASTRA-sim's inputs with the network of its ns-3 backend, and gives the result.
+    """Runs ASTRA-sim's inputs with the network of its ns-3 backend, and returns the result.
 
-    `result.outputs` has `fct.txt` and `pfc.txt` as that simulator writes them, and `cycles.txt` with the
-    lines that it logs when a rank has finished. Ranks that wait for what never comes are faults of the
-    result.
+    `result.outputs` has `fct.txt` and `pfc.txt` in the simulator's own format, and `cycles.txt` with the
+    lines that it logs when a rank has finished. Ranks that wait for a message that nobody sends are faults of
+    the result.
 
     Args:
-        options: What ASTRA-sim's command line gives, or inputs that were read already.
-        out: Folder to write the result to; new or empty.
-        progress: Called about a hundred times a second, as in `tailback.run`.
-        ignore: Keys of forks that the run may leave out, as --ignore.
-        report: Whether `out` gets a report.html.
+        options: Options of ASTRA-sim's command line, or inputs from `load_inputs`.
+        out: Folder for the result; new or empty.
+        progress: Called about a hundred times per second, as in `tailback.run`.
+        ignore: Keys of forks that are accepted, as --ignore.
+        report: True: write report.html to `out`.
 
     Raises:
         InputError: a file cannot be used, or a message is above 2 GiB; nothing was written.
@@ -62,14 +62,14 @@ def run_astra(
         paths = [str(trace.path) for trace in inputs.traces]
         return engine.with_work(plan_json(setup.plan), Work.astra(json.dumps(inputs.plan()), paths))
 
-    def result(recorded: Recorded, usage: RunUsage) -> Result:
+    def result(recorded: WorkRecording, usage: RunUsage) -> Result:
         from tailback.results import Result
 
         lines = (
             f"sys[{rank}] finished, {cycles} cycles, exposed communication {cycles - computed} cycles.\n"
             for rank, cycles, computed in recorded.finished
         )
-        outputs = {CYCLES: "".join(lines).encode(), **recorded.outputs}
+        outputs = {CYCLES_FILE: "".join(lines).encode(), **recorded.outputs}
         made = Result.of(setup, recorded.recording, *usage, outputs=Outputs(outputs))
         _check_routes(inputs, made)
         return made
@@ -79,12 +79,12 @@ def run_astra(
 
 
 def _check_routes(inputs: AstraInputs, result: Result) -> None:
-    """Refuses a run whose ranks send where no route is: hosts do not forward, in that simulator either.
+    """Refuses a run in which ranks without a route to each other send: hosts do not forward, as in ASTRA-sim.
 
-    Which ranks send to which is known only after the run: a ring needs its neighbours and no other.
+    Only the run shows which ranks send to which: a ring needs routes between neighbours only.
 
     Raises:
-        InputError: names the topology and two such nodes.
+        InputError: the message names the topology and two such nodes.
     """
     topology = inputs.network.topology
     if all(topology.connected(0, rank) for rank in range(1, len(inputs.traces))):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailback.astra.inputs import AstraOptions, load_inputs
-from tailback.astra.run import CYCLES, run_astra
+from tailback.astra.run import CYCLES_FILE, run_astra
 from tailback.cli.basics import command_app, echo
 from tailback.cli.common import (
     Force,
@@ -100,5 +100,5 @@ def astra(
             result = result_even_if_interrupted(
                 lambda: run_astra(inputs, out=folder, progress=steps, report=not no_report)
             )
-    echo(result.outputs[CYCLES].decode(), nl=False)
+    echo(result.outputs[CYCLES_FILE].decode(), nl=False)
     raise typer.Exit(conclude(result, folder.given, quiet))

@@ -21,8 +21,8 @@ from tailback.cli.common import (
 )
 from tailback.cli.progress import of_time, progress_bar
 from tailback.hpcc.plan import LATEST_END_NS
-from tailback.simai.inputs import SEND_LAT, SimaiOptions, load_inputs
-from tailback.simai.outputs import END_TO_END, Ended, closing, line
+from tailback.simai.inputs import DEFAULT_SEND_LAT_US, SimaiOptions, load_inputs
+from tailback.simai.outputs import END_TO_END_FILE, CollectiveTimes, closing_lines, line
 from tailback.simai.run import run_simai
 
 app = command_app()
@@ -37,7 +37,7 @@ def simai(
     send_lat: Annotated[
         int,
         typer.Option("--send-lat", envvar="AS_SEND_LAT", help="Microseconds before a message begins."),
-    ] = SEND_LAT,
+    ] = DEFAULT_SEND_LAT_US,
     pxn: Annotated[
         bool, typer.Option("--pxn", envvar="AS_PXN_ENABLE", help="Leave a server from the receiver's rail.")
     ] = False,
@@ -67,7 +67,7 @@ def simai(
             echo(warning, err=True)
         name = inputs.network.name
 
-        def print_layer(ended: Ended) -> None:
+        def print_layer(ended: CollectiveTimes) -> None:
             if not quiet:
                 echo(line(inputs, ended))
 
@@ -79,6 +79,6 @@ def simai(
                 )
             )
         if not (quiet or native):
-            for words in closing(inputs, result.outputs[END_TO_END], result.flows):
+            for words in closing_lines(inputs, result.outputs[END_TO_END_FILE], result.flows):
                 echo(words)
     raise typer.Exit(conclude(result, folder.given, quiet))

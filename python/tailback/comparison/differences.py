@@ -19,7 +19,7 @@ from tailback.hpcc.setup import HpccSetup
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup
 from tailback.scenario.flat import flat
-from tailback.simai.inputs import TOPOLOGY, WORKLOAD
+from tailback.simai.inputs import TOPOLOGY_FILE, WORKLOAD_FILE
 from tailback.simai.setup import SimaiSetup
 from tailback.summary import summarise
 from tailback.summary.figures import main_figures, value_at
@@ -68,7 +68,7 @@ def _settings(result: Recorded) -> Iterator[tuple[str, str]]:
         if isinstance(result.setup, SimaiSetup):
             simai = result.setup.simai
             yield from ((key, _plain(value)) for key, value in simai.settings.items())
-            yield from ((name, _digest(simai.files[name])) for name in (WORKLOAD, TOPOLOGY))
+            yield from ((name, _digest(simai.files[name])) for name in (WORKLOAD_FILE, TOPOLOGY_FILE))
         yield from ((key, str(value)) for key, value in result.setup.inputs.config.values.items())
         for name in ("topology.txt", "flow.txt"):
             if name in result.setup.files:

@@ -8,25 +8,25 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from tailback.errors import InputError, nearest, plain
-from tailback.hpcc.forks import FORK_KEYS, Foreign, absent, foreign
+from tailback.hpcc.forks import FORK_KEYS, ForeignKey, foreign_keys, missing_features
 from tailback.hpcc.keys import ASTRA_SIM, KEYS, SIMAI, Key
 from tailback.hpcc.quantities import RATE_IN_WORDS, rate_bps
 from tailback.hpcc.tokens import U32_MAX, U64_MAX, Tokens
 
-_NO_SAMPLES = {
+_NO_QLEN_REASONS = {
     ASTRA_SIM: "no qlen.txt is written for astra-sim, whose samples never end",
     SIMAI: "no qlen.txt is written: SimAI takes no samples",
 }
-MOST_WARNINGS = 20
-LIKELY_TYPO = 0.85
-"""Likeness of two keys from which one may be a slip of the pen for the other."""
+MAX_WARNINGS = 20
+MIN_TYPO_SIMILARITY = 0.85
+"""Similarity of an unknown key to a known one from which a hint is printed."""
 DCQCN, HPCC, TIMELY, DCTCP, PINT = CONTROLLERS = (1, 3, 7, 8, 10)
 """Values of CC_MODE."""
 
 
 @dataclass
 class Config:
-    """A file that was read. `config["KEY"]` is its value or the default: int, float, bit/s, bytes (a path),
+    """The contents of config.txt. `config["KEY"]` is the value or the default: int, float, bit/s, bytes (a path),
     a dictionary (a map) or a tuple (LINK_DOWN).
     """
 
@@ -35,14 +35,14 @@ class Config:
     places: dict[str, str] = field(default_factory=dict)
     spans: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    foreign: list[Foreign] = field(default_factory=list)
+    foreign: list[ForeignKey] = field(default_factory=list)
     """Keys of forks, with values that change results there."""
 
     def __getitem__(self, name: str) -> Any:
-        """The value, or the default where there is a usable one.
+        """The value or the default.
 
         Raises:
-            InputError: the key must be given and is not.
+            InputError: the key is missing and has no usable default.
         """
         if name in self.values:
             return self.values[name]
@@ -52,22 +52,22 @@ class Config:
         return rate_bps(key.default) if key.kind == "rate" else key.default
 
     def __contains__(self, name: str) -> bool:
-        """Whether the file gives this key."""
+        """True if the file has this key."""
         return name in self.values
 
     def refuse(self, name: str, text: str) -> InputError:
-        """The error that this key's value is impossible."""
+        """An error about the value of this key."""
         return InputError.at(self.places.get(name, self.file), f"{name}: {text}")
 
     def not_honoured(self) -> dict[str, str]:
-        """The keys of the file that ask for something which this run does not do, and why it does not."""
+        """Keys whose values have no effect in this run although they should, and why."""
         found = {key.name: key.why for key in self.foreign}
         for name, value in self.values.items():
             key = KEYS[name]
             idle = value == key.off or (key.only_if and self[key.only_if[0]] != key.only_if[1])
             if key.effect == "not honoured" and not idle:
                 found[name] = key.note
-        if "QLEN_MON_FILE" in self and (why := _NO_SAMPLES.get(self["TAILBACK_VARIANT"])):
+        if "QLEN_MON_FILE" in self and (why := _NO_QLEN_REASONS.get(self["TAILBACK_VARIANT"])):
             found["QLEN_MON_FILE"] = why
         return found
 
@@ -76,7 +76,7 @@ def read_config(file: str, data: bytes) -> Config:
     """Reads `config.txt`.
 
     Raises:
-        InputError: a value is not what its key takes.
+        InputError: the value of a key is not valid.
     """
     tokens = Tokens(file, data)
     config = Config(file)
@@ -94,8 +94,8 @@ def read_config(file: str, data: bytes) -> Config:
     config.spans = found
     config.places = {name: f"{file}:{lines[index]}" for name, index in found.items()}
     of_unknown = {index: f"{file}:{lines[index]}" for index in unknown}
-    config.foreign = foreign(tokens.words, of_unknown)
-    config.warnings = [*_warnings(file, tokens, unknown, lines), *absent(tokens.words, of_unknown)]
+    config.foreign = foreign_keys(tokens.words, of_unknown)
+    config.warnings = [*_warnings(file, tokens, unknown, lines), *missing_features(tokens.words, of_unknown)]
     return config
 
 
@@ -121,7 +121,7 @@ def _value(tokens: Tokens, key: Key) -> Any:
     if key.kind in ("map", "shares"):
         count = tokens.integer(f"{what}: the number of pairs", 0, U32_MAX)
         values: dict[int, float] = {}
-        for _ in range(count):  # ends at the file's last token, whatever the count is
+        for _ in range(count):  # a count that is too large ends at the last token of the file
             rate = tokens.integer(f"{what}: a rate in bit/s", 0, U64_MAX)
             read = tokens.integer if key.kind == "map" else tokens.real
             values[rate] = read(f"{what}: the value for {rate} bit/s", low, high)
@@ -130,20 +130,20 @@ def _value(tokens: Tokens, key: Key) -> Any:
 
 
 def _warnings(file: str, tokens: Tokens, unknown: list[int], lines: list[int]) -> Iterator[str]:
-    """One for each unknown key: the tokens behind it, on the same line, are taken for its value."""
+    """A warning for each unknown key. Unknown tokens after it on the same line count as its value."""
     keys = [
         index
         for number, index in enumerate(unknown)
         if not (number and unknown[number - 1] == index - 1 and lines[index - 1] == lines[index])
     ]
-    for index in keys[:MOST_WARNINGS]:
+    for index in keys[:MAX_WARNINGS]:
         word = tokens.words[index].decode("utf-8", "backslashreplace")
         if word in FORK_KEYS:
             continue
         likely = nearest(word, KEYS)
-        if likely and SequenceMatcher(None, word.upper(), likely).ratio() < LIKELY_TYPO:
+        if likely and SequenceMatcher(None, word.upper(), likely).ratio() < MIN_TYPO_SIMILARITY:
             likely = None
         hint = f", did you mean {likely}?" if likely else ""
         yield f"{file}:{lines[index]}: warning: unknown key '{plain(word)}', skipped{hint}"
-    if len(keys) > MOST_WARNINGS:
-        yield f"{file}: warning: {len(keys) - MOST_WARNINGS} more unknown keys, skipped"
+    if len(keys) > MAX_WARNINGS:
+        yield f"{file}: warning: {len(keys) - MAX_WARNINGS} more unknown keys, skipped"

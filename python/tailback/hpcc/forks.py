@@ -1,7 +1,8 @@
-"""Files of the HPCC simulator's relatives: keys and forms that mean something else there.
+"""Files of forks of the HPCC simulator: keys and formats with another meaning.
 
-That simulator skips keys that it does not know. A file of a fork would run without all that the fork adds, so
-such a key refuses the run unless its value is what happens here anyway, or the user ignores it by name.
+The HPCC simulator skips unknown keys, so that a file of a fork would run without the features of the fork.
+Therefore a fork's key is refused, unless its value means the behaviour of the HPCC simulator, or the user ignores
+the key with --ignore.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from tailback.errors import InputError, Problem, plain
 
 CONWEAVE, NS3_RDMA = "ConWeave's fork", "ns3-rdma, DCQCN's simulator"
 FORM_SAMPLE_BYTES = 1 << 16
-"""What of a list of flows is looked at to tell its form."""
-LEAST_FLOW_BYTES = 64
-"""Flows of fewer bytes that start after as many seconds or more are no flows of the HPCC simulator."""
+"""Bytes of a list of flows that are read to recognise its format."""
+MIN_FLOW_BYTES = 64
+"""A list whose flows are all smaller, and start no earlier than as many seconds, is not one of the HPCC simulator."""
 
 
 class ForkKey(NamedTuple):
-    """A key of a fork: what it does there, and the values that come to what happens here (None: all)."""
+    """A key of a fork: `what` it does there, and the values that mean the `same` as without the key (None: all)."""
 
     fork: str
     what: str
@@ -71,16 +72,16 @@ FORK_KEYS = {
 }
 
 
-ABSENT = {
+MISSING_FEATURES = {
     CONWEAVE: (
         "its switches' buffers, ACKs in a queue of their own, its retransmission timer and CNPs are not here"
     ),
     NS3_RDMA: "its NICs, whose CNPs have an interval and whose rates have a byte counter, are not here",
 }
-"""What a fork has without a key to ask for it: it is said of each file that has any of the fork's keys."""
+"""Features of a fork that have no key: a warning names them if a file has any key of the fork."""
 
 
-class Foreign(NamedTuple):
+class ForeignKey(NamedTuple):
     """A key of a fork in a file, with a value that changes results there."""
 
     name: str
@@ -89,36 +90,36 @@ class Foreign(NamedTuple):
 
     @property
     def why(self) -> str:
-        """What of it is absent here."""
+        """What of it is missing_features here."""
         key = FORK_KEYS[self.name]
         return f"a key of {key.fork} for {key.what}"
 
 
-def foreign(words: list[bytes], places: dict[int, str]) -> list[Foreign]:
-    """The keys of forks among tokens that are no keys here: `places` has those by their number."""
+def foreign_keys(words: list[bytes], places: dict[int, str]) -> list[ForeignKey]:
+    """Keys of forks among unknown tokens; `places` has the file and line of each unknown token, by its index."""
     found = []
     for index, place in places.items():
         name = words[index].decode("latin-1")
         value = words[index + 1] if index + 1 < len(words) else b""
         if name in FORK_KEYS and (same := FORK_KEYS[name].same) is not None and value not in same:
-            found.append(Foreign(name, value, place))
+            found.append(ForeignKey(name, value, place))
     return found
 
 
-def absent(words: list[bytes], places: dict[int, str]) -> list[str]:
-    """A warning for each fork that tokens have a key of."""
+def missing_features(words: list[bytes], places: dict[int, str]) -> list[str]:
+    """A warning for each fork with a key among the unknown tokens."""
     first: dict[str, str] = {}
     for index, place in places.items():
         if key := FORK_KEYS.get(words[index].decode("latin-1")):
             first.setdefault(key.fork, place)
-    return [f"{place}: warning: a file of {fork}: {ABSENT[fork]}" for fork, place in first.items()]
+    return [f"{place}: warning: a file of {fork}: {MISSING_FEATURES[fork]}" for fork, place in first.items()]
 
 
-def refuse_foreign(keys: Collection[Foreign], ignore: Collection[str]) -> None:
-    """Refuses what is not ignored.
+def refuse_foreign(keys: Collection[ForeignKey], ignore: Collection[str]) -> None:
+    """Refuses keys of forks that are not ignored.
 
     Raises:
-        InputError: a line for each key.
+        InputError: has a line for each key.
     """
     problems = [
         Problem(
@@ -142,10 +143,10 @@ def _same(name: str) -> str:
 def check_flow_form(
     file: str, data: bytes, of_ns3_rdma: bool = False, way_out: str = ", or --ignore FLOW_FILE"
 ) -> None:
-    """Refuses a list of flows whose rows are those of another simulator. `way_out`: what else one may do.
+    """Refuses a list of flows in the format of another simulator. `way_out` is the last part of the message.
 
     Raises:
-        InputError: names the form.
+        InputError: the message names the format.
     """
     lines = data[:FORM_SAMPLE_BYTES].split(b"\n")
     if len(data) > FORM_SAMPLE_BYTES:
@@ -153,7 +154,7 @@ def check_flow_form(
     all_rows = [(number, words) for number, line in enumerate(lines, 1) if (words := line.split())]
     if not all_rows or len(all_rows[0][1]) != 1 or not all_rows[0][1][0].isdigit():
         return
-    # What follows the flows is never read, and often says what their columns are.
+    # Lines after the flows are never read; they often describe the columns.
     rows = all_rows[1 : 1 + int(all_rows[0][1][0][:18])]
     if not rows:
         return
@@ -170,7 +171,7 @@ def check_flow_form(
         ends = [(float(row[4]), float(row[5])) for _, row in rows]
     except ValueError:
         return
-    if of_ns3_rdma or all(first < LEAST_FLOW_BYTES and first <= second for first, second in ends):
+    if of_ns3_rdma or all(first < MIN_FLOW_BYTES and first <= second for first, second in ends):
         packets, start, end = (word.decode("latin-1") for word in rows[0][1][3:])
         raise InputError.at(
             place,

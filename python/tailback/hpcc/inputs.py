@@ -1,4 +1,4 @@
-"""The files of one HPCC run, read and checked together; and as a folder that repeats the run by itself."""
+"""Reads and checks the files of an HPCC run, and the copies in the folder of a result that repeat it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from tailback.hpcc.topology import Topology, read_topology
 from tailback.limits import FLOWS_BYTES, HPCC_CONFIG_BYTES, HPCC_TOPOLOGY_BYTES
 from tailback.rows import Rows
 
-CONFIG = "config.txt"
-COPIES = {"TOPOLOGY_FILE": "topology.txt", "FLOW_FILE": "flow.txt", "TRACE_FILE": "trace.txt"}
-"""Keys that name an input, and what its copy beside the results is called."""
-LIMITS = {
+CONFIG_FILE = "config.txt"
+COPY_NAMES = {"TOPOLOGY_FILE": "topology.txt", "FLOW_FILE": "flow.txt", "TRACE_FILE": "trace.txt"}
+"""Keys that name an input file, and the name of its copy in the folder of the result."""
+MAX_FILE_BYTES = {
     "TOPOLOGY_FILE": HPCC_TOPOLOGY_BYTES,
     "FLOW_FILE": FLOWS_BYTES,
     "TRACE_FILE": HPCC_CONFIG_BYTES,
 }
-"""Most bytes of each."""
 
 
 @dataclass
 class HpccInputs:
-    """What was read. `files` has the bytes of each copy by its name; its config.txt names the copies."""
+    """The inputs of a run. `files` holds the copies by name; its config.txt names the copies."""
 
     name: str
     config: Config
@@ -45,16 +44,16 @@ class HpccInputs:
 def load_inputs(
     config: str | os.PathLike[str], *, beside: bool = False, ignore: Collection[str] = ()
 ) -> HpccInputs:
-    """Reads config.txt and the files that it names. `ignore`: keys of forks that may be left out.
+    """Reads config.txt and the files that it names. `ignore` lists keys of forks that are accepted.
 
-    A relative name is looked up in the working directory, as in that simulator, and then in the folder of
-    config.txt. With `beside`, only there: so a result's folder is read again.
+    A relative name is looked up in the working directory, as in the HPCC simulator, then in the folder of
+    config.txt; with `beside`, which reads the folder of a result, only there.
 
     Raises:
-        InputError: a file is missing or not what it should be; one line says where.
-        InputError: keys of a fork would change results; a line each.
+        InputError: a file is missing or not valid; the message has file and line.
+        InputError: keys of a fork would change results; the message has a line for each.
     """
-    inputs, texts = _load(config, tuple(COPIES), beside)
+    inputs, texts = _load(config, tuple(COPY_NAMES), beside)
     if not beside:
         refuse_foreign(inputs.config.foreign, ignore)
         if "FLOW_FILE" not in ignore:
@@ -78,7 +77,7 @@ def load_network(
     variant: bytes | None = None,
     ignore: Collection[str] = (),
 ) -> HpccInputs:
-    """As `load_inputs`, of the network alone: no flows, and no packets to trace; of this variant.
+    """Reads config.txt and the topology only, for this variant.
 
     Raises:
         InputError: as `load_inputs`.
@@ -92,7 +91,7 @@ def load_network(
 def _load(
     config: str | os.PathLike[str], keys: tuple[str, ...], beside: bool, variant: bytes | None = None
 ) -> tuple[HpccInputs, dict[str, tuple[str, bytes]]]:
-    """config.txt with the topology, and name and bytes of the file of each key."""
+    """Reads config.txt, the topology, and the file of each key (name and bytes)."""
     path = Path(config)
     file = named(path)
     data = read_bytes(path, HPCC_CONFIG_BYTES, file)
@@ -102,7 +101,7 @@ def _load(
     texts, files, warnings = {}, {}, list(read.warnings)
     for key in keys:
         if not read[key]:
-            continue  # TRACE_FILE may be left out: no trace is written
+            continue  # TRACE_FILE may be missing
         found, more = _find(read, key, path.parent, beside)
         if key == "TRACE_FILE" and not found.exists():
             if not beside:
@@ -110,12 +109,12 @@ def _load(
                 warnings.append(f"{read.places[key]}: warning: {what}")
             continue
         token = f"token '{_word(read, key)}': "
-        texts[key] = (named(found), read_bytes(found, LIMITS[key], read.places[key], token))
-        files[COPIES[key]] = texts[key][1]
+        texts[key] = (named(found), read_bytes(found, MAX_FILE_BYTES[key], read.places[key], token))
+        files[COPY_NAMES[key]] = texts[key][1]
         warnings += more
-    # Forks are on later versions of ns-3, which round delays to the nearest nanosecond.
+    # Forks use later versions of ns-3, which round delays to the nearest nanosecond.
     topology = read_topology(*texts["TOPOLOGY_FILE"], nearest=read["TAILBACK_VARIANT"] != HPCC_VARIANT)
-    files[CONFIG] = _renamed(data, read, keys)
+    files[CONFIG_FILE] = _renamed(data, read, keys)
     return HpccInputs(_name(path), read, topology, Rows(), files, warnings), texts
 
 
@@ -124,19 +123,21 @@ def _word(config: Config, key: str) -> str:
 
 
 def _find(config: Config, key: str, folder: Path, beside: bool) -> tuple[Path, list[str]]:
-    """The file that a key names, and a warning where two files answer to the name."""
+    """The file that a key names, and a warning if two different files have this name."""
     name = Path(os.fsdecode(config[key]))
     here, there = Path.cwd() / name, folder / name
     if beside:
         return there, []
     try:
-        in_both = here.is_file() and there.is_file() and not _equal(here, there, LIMITS[key])
+        in_both = here.is_file() and there.is_file() and not _equal(here, there, MAX_FILE_BYTES[key])
         found = name if here.exists() or not there.exists() else there
     except (OSError, ValueError):
         found, in_both = name, False
     if not in_both:
         return found, []
-    text = f"{named(name)} is in the working directory and, different, beside {CONFIG}: the first is taken"
+    text = (
+        f"{named(name)} is in the working directory and, different, beside {CONFIG_FILE}: the first is taken"
+    )
     return found, [f"{config.places[key]}: warning: {text}"]
 
 
@@ -145,8 +146,8 @@ def _equal(one: Path, other: Path, most: int) -> bool:
 
 
 def _renamed(data: bytes, config: Config, keys: tuple[str, ...]) -> bytes:
-    """config.txt with the names of the copies of what keys name; not a byte of the rest is changed."""
-    wanted = {config.spans[key]: COPIES[key].encode() for key in keys if key in config.spans}
+    """config.txt with the names of the copies; all other bytes are unchanged."""
+    wanted = {config.spans[key]: COPY_NAMES[key].encode() for key in keys if key in config.spans}
     parts, end = [], 0
     for index, match in enumerate(re.finditer(rb"\S+", data)):
         if index in wanted:
@@ -156,9 +157,9 @@ def _renamed(data: bytes, config: Config, keys: tuple[str, ...]) -> bytes:
 
 
 def _name(path: Path) -> str:
-    """What the run is called: after the file, or after its folder if the file is just config.txt."""
+    """Name of the run: that of the file, or of its folder if the file is config.txt."""
     folder = path.resolve().parent.name
-    return folder if path.name == CONFIG and folder else path.stem
+    return folder if path.name == CONFIG_FILE and folder else path.stem
 
 
-__all__ = ["CONFIG", "HpccInputs", "InputError", "load_inputs", "load_network"]
+__all__ = ["CONFIG_FILE", "HpccInputs", "InputError", "load_inputs", "load_network"]

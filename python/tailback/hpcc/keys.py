@@ -1,8 +1,7 @@
-"""The keys of `config.txt`: what each holds, its default, and what becomes of it here.
+"""The keys of `config.txt`: form of the value, default, and effect here.
 
 Defaults and meanings are those of the HPCC simulator's driver (alibaba-edu/High-Precision-Congestion-Control,
-simulation/scratch/third.cc). The reader, the list of what is not honoured, and the book's table all come from
-`KEYS`.
+simulation/scratch/third.cc). The reader, the list of ignored keys and the book's table all use `KEYS`.
 """
 
 from __future__ import annotations
@@ -10,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["flag", "count", "count64", "number", "us", "rate", "path", "word", "link", "map", "shares"]
-KINDS: dict[Kind, str] = {
+ValueKind = Literal[
+    "flag", "count", "count64", "number", "us", "rate", "path", "word", "link", "map", "shares"
+]
+VALUE_FORMS: dict[ValueKind, str] = {
     "flag": "0 or 1",
     "count": "whole number",
     "count64": "whole number",
@@ -26,20 +27,21 @@ KINDS: dict[Kind, str] = {
 }
 
 Effect = Literal["the same", "no effect", "not honoured"]
-"""What becomes of a key."""
+"""Effect of a key here, compared with the HPCC simulator."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """One key. `default` None: there is no usable one there, so the file must give it where it matters.
+    """One key. `default` None: the HPCC simulator has no usable default, so the file must give the key where it
+    is needed.
 
-    `note` says what it does, or why it is not honoured; `low` and `high` limit each number of the value.
-    A key that is not honoured matters only if its value is not `off`, and `only_if` this other key has this
-    value.
+    `note` describes the key, or says why it is not honoured; `low` and `high` limit each number of the value. A
+    key that is not honoured is reported only if its value is not `off`, and, with `only_if`, another key has
+    that value.
     """
 
     name: str
-    kind: Kind
+    kind: ValueKind
     default: Any
     effect: Effect
     note: str
@@ -49,27 +51,29 @@ class Key:
     only_if: tuple[str, Any] | None = None
 
 
-def _key(name: str, kind: Kind, default: Any, note: str, effect: Effect = "the same", **more: Any) -> Key:
+def _key(
+    name: str, kind: ValueKind, default: Any, note: str, effect: Effect = "the same", **more: Any
+) -> Key:
     return Key(name, kind, default, effect, note, **more)
 
 
 HPCC_VARIANT, ASTRA_SIM, SIMAI = b"hpcc", b"astra-sim", b"simai"
 """Values of TAILBACK_VARIANT."""
-_NO_TRACE = "no packet trace is written"
-_TRACED = ("ENABLE_TRACE", 1)
-_SIMAI = "a key of SimAI's, which reads it and does nothing with it"
-_OWN_NAME = "the file is always {} in the output folder"
+_NO_TRACE_WRITTEN = "no packet trace is written"
+_IF_TRACED = ("ENABLE_TRACE", 1)
+_UNUSED_SIMAI_KEY = "a key of SimAI's, which reads it and does nothing with it"
+_FIXED_FILE_NAME = "the file is always {} in the output folder"
 
-_ALL = (
+_ALL_KEYS = (
     _key("TOPOLOGY_FILE", "path", None, "nodes, switches and links"),
     _key("FLOW_FILE", "path", None, "the flows, sorted by start"),
     _key("TRACE_FILE", "path", b"", "checked and copied, but no packet trace is written", "not honoured",
-         only_if=_TRACED),
-    _key("TRACE_OUTPUT_FILE", "path", b"", _NO_TRACE, "not honoured", only_if=_TRACED),
-    _key("ENABLE_TRACE", "flag", 1, _NO_TRACE, "not honoured", off=0),
-    _key("FCT_OUTPUT_FILE", "path", b"fct.txt", _OWN_NAME.format("fct.txt"), "not honoured",
+         only_if=_IF_TRACED),
+    _key("TRACE_OUTPUT_FILE", "path", b"", _NO_TRACE_WRITTEN, "not honoured", only_if=_IF_TRACED),
+    _key("ENABLE_TRACE", "flag", 1, _NO_TRACE_WRITTEN, "not honoured", off=0),
+    _key("FCT_OUTPUT_FILE", "path", b"fct.txt", _FIXED_FILE_NAME.format("fct.txt"), "not honoured",
          off=b"fct.txt"),
-    _key("PFC_OUTPUT_FILE", "path", b"pfc.txt", _OWN_NAME.format("pfc.txt"), "not honoured",
+    _key("PFC_OUTPUT_FILE", "path", b"pfc.txt", _FIXED_FILE_NAME.format("pfc.txt"), "not honoured",
          off=b"pfc.txt"),
     _key("SIMULATOR_STOP_TIME", "number", 3.01, "time of the end, in seconds; 36,000 if it is more", low=0,
          high=1e15),
@@ -112,7 +116,7 @@ _ALL = (
     _key("PINT_LOG_BASE", "number", 1.05, "HPCC-PINT: base of the logarithm that a packet carries",
          low=1.00001, high=1e9),
     _key("PINT_PROB", "number", 1.0, "HPCC-PINT: share of the ACKs that count", high=65535),
-    _key("QLEN_MON_FILE", "path", b"", "qlen.txt is written; " + _OWN_NAME.format("qlen.txt"), "not honoured",
+    _key("QLEN_MON_FILE", "path", b"", "qlen.txt is written; " + _FIXED_FILE_NAME.format("qlen.txt"), "not honoured",
          off=b"qlen.txt"),
     _key("QLEN_MON_START", "count64", 2_000_000_000, "first sample of the queues, in ns", high=2**63 - 1),
     _key("QLEN_MON_END", "count64", 2_100_000_000, "end of the samples, in ns; qlen.txt is written only at "
@@ -125,13 +129,13 @@ _ALL = (
          "astra-sim has this key", "not honoured", off=3, only_if=("TAILBACK_VARIANT", HPCC_VARIANT)),
     _key("NIC_TOTAL_PAUSE_TIME", "count", 0, "a key of SimAI's: pauses of a NIC for its PCIe", "not honoured",
          off=0),
-    *(_key(name, "path", b"", _SIMAI, "no effect")
+    *(_key(name, "path", b"", _UNUSED_SIMAI_KEY, "no effect")
       for name in ("BW_MON_FILE", "RATE_MON_FILE", "CNP_MON_FILE")),
-    *(_key(name, "count64", 0, _SIMAI, "no effect", high=2**64 - 1)
+    *(_key(name, "count64", 0, _UNUSED_SIMAI_KEY, "no effect", high=2**64 - 1)
       for name in ("MON_START", "MON_END", "QP_MON_INTERVAL", "BW_MON_INTERVAL", "QLEN_MON_INTERVAL")),
     _key("DATA_RATE", "word", b"", "read and not used", "no effect"),
     _key("LINK_DELAY", "word", b"", "read and not used", "no effect"),
 )  # fmt: skip
 
-KEYS: dict[str, Key] = {key.name: key for key in _ALL}
+KEYS: dict[str, Key] = {key.name: key for key in _ALL_KEYS}
 """By name, in the order of the book's table."""

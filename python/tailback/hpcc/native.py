@@ -1,8 +1,8 @@
 """The same network, flows and parameters under Tailback's own models: a plan for `tailback.run`'s engine.
 
-What the files do not say is as that simulator has it where Tailback has a setting for it (no latency in
-hosts and switches, a pause at once when its frame is there), and Tailback's default otherwise. Different
-remain: exact time, wire overhead, packets of a RoCE MTU, CNPs as packets of their own with an interval,
+Parameters that the files do not give are those of the HPCC simulator where Tailback has a setting for them (no
+latency in hosts and switches, a pause takes effect when its frame arrives), else Tailback's defaults. These
+differences remain: exact time, wire overhead, packets of a RoCE MTU, CNPs as separate packets with an interval,
 timeouts, headroom per priority, ECMP's hash, and the order of events.
 """
 
@@ -14,44 +14,43 @@ from tailback.errors import InputError
 from tailback.hpcc.config import CONTROLLERS, DCQCN, Config
 from tailback.hpcc.flows import BYTES, PRIORITY
 from tailback.hpcc.inputs import HpccInputs
-from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, RESERVE_BYTES, span_ps
+from tailback.hpcc.plan import LINK_DOWN_AFTER_NS, PORT_RESERVE_BYTES, span_ps
 from tailback.rows import Rows
 from tailback.scenario import declared
 
-PS = 1000
-"""Picoseconds of a nanosecond."""
+PS_PER_NS = 1000
 CNP_PRIORITY = 6
-MTUS = (256, 512, 1024, 2048, 4096)
+ROCE_MTUS_BYTES = (256, 512, 1024, 2048, 4096)
 CNP_INTERVAL_US = 4
-MOST_MESSAGE_BYTES = 2**31
+MAX_MESSAGE_BYTES = 2**31
 
 
 def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[str, Any]:
-    """The plan. Time begins at the first flow's start.
+    """Makes the plan. Time 0 is the start of the first flow.
 
-    With `work_priority` messages of that priority are sent during the run, and no others.
+    With `work_priority` the run sends messages of that priority only, created during the run.
 
     Raises:
-        InputError: the files ask for what Tailback's own models do not have.
+        InputError: the files need a feature that Tailback's own models do not have.
     """
     topology = inputs.topology
     rates = _host_rates(inputs)
     kinds = sorted(set(rates.values()))
     hosts = sorted(rates)
     number = {host: index for index, host in enumerate(hosts)}
-    first = span_ps(inputs)[0] // PS
+    first = span_ps(inputs)[0] // PS_PER_NS
     of_work = work_priority is not None
     priorities = [work_priority] if work_priority is not None else sorted(set(inputs.flows.column(PRIORITY)))
     code_points = sorted({*priorities, CNP_PRIORITY})
     name = {node: f"h{node}" if topology.is_host[node] else f"s{node}" for node in range(topology.nodes)}
-    if max(inputs.flows.column(BYTES), default=0) > MOST_MESSAGE_BYTES:
+    if max(inputs.flows.column(BYTES), default=0) > MAX_MESSAGE_BYTES:
         raise InputError.at(inputs.config.file, "expected flows of at most 2^31 B, as RDMA WRITEs have")
     return {
         "name": inputs.name,
         "run": {
             "seed": 1,
             "clock_ppm": 0.0,
-            "duration": span_ps(inputs)[1] - first * PS,
+            "duration": span_ps(inputs)[1] - first * PS_PER_NS,
             "skip": "never",
             "skip_error": 0.01,
             "ecmp_by_seed": False,
@@ -65,7 +64,7 @@ def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[st
                 "a": name[link.a],
                 "b": name[link.b],
                 "rate": link.rate_bps,
-                "delay": link.delay_ns * PS,
+                "delay": link.delay_ns * PS_PER_NS,
                 "loss": link.error_rate or inputs.config["ERROR_RATE_PER_LINK"],
                 "headroom_bytes": _headroom(link.rate_bps, link.delay_ns),
             }
@@ -88,19 +87,25 @@ def native_plan(inputs: HpccInputs, work_priority: int | None = None) -> dict[st
 
 
 def _messages(flows: Rows, number: dict[int, int], code_points: list[int], first_ns: int) -> Rows:
-    """Of the one item; hosts and code points by number."""
-    import numpy as np  # takes a while to load
+    import numpy as np  # takes a tenth of a second to load
 
     src, dst, priority, _, size, start = flows.array().T
     host = np.zeros(max(number, default=0) + 1, dtype=np.int64)
     host[list(number)] = list(number.values())
     point = np.array([code_points.index(one) if one in code_points else -1 for one in range(8)])
-    columns = (host[src], host[dst], np.zeros_like(src), point[priority], size, (start - first_ns) * PS)
+    columns = (
+        host[src],
+        host[dst],
+        np.zeros_like(src),
+        point[priority],
+        size,
+        (start - first_ns) * PS_PER_NS,
+    )
     return Rows.of(columns)
 
 
 def _host_rates(inputs: HpccInputs) -> dict[int, int]:
-    """The rate of each host's one link."""
+    """The rate of each host's link."""
     topology = inputs.topology
     rates: dict[int, int] = {}
     for link in topology.links:
@@ -118,8 +123,8 @@ def _nic(inputs: HpccInputs, code_points: list[int]) -> dict[str, Any]:
     config = inputs.config
     payload = config["PACKET_PAYLOAD_SIZE"]
     return declared.Nic().plan(
-        # The nearest path MTU of RoCE.
-        mtu=min(MTUS, key=lambda mtu: abs(mtu - payload)),
+        # RoCE has only these MTUs: the nearest one.
+        mtu=min(ROCE_MTUS_BYTES, key=lambda mtu: abs(mtu - payload)),
         rx_latency=0,
         class_of=code_points,
         cnp_code_point=code_points.index(CNP_PRIORITY),
@@ -145,7 +150,7 @@ def _congestion(inputs: HpccInputs) -> Any:
 
 
 def _dcqcn(inputs: HpccInputs) -> dict[str, Any]:
-    """The mlnx names; rates in Mbit/s."""
+    """DCQCN with mlnx names of parameters; rates in Mbit/s."""
     config = inputs.config
     return {
         "dce_tcp_g": 1024 - round(config["EWMA_GAIN"] * 1024),
@@ -173,7 +178,7 @@ def _dcqcn(inputs: HpccInputs) -> dict[str, Any]:
 
 
 def _headroom(rate_bps: int, delay_ns: int) -> int:
-    """Three times what a link holds in flight one way."""
+    """Three times the bytes in flight on a link in one direction."""
     return rate_bps * delay_ns // 8 // 10**9 * 3
 
 
@@ -202,7 +207,7 @@ def _switch(inputs: HpccInputs, node: int, priorities: list[int], code_points: l
     kept = sum(_headroom(link.rate_bps, link.delay_ns) for link in ports) * max(1, len(lossless))
     return declared.Switch().plan(
         buffer=buffer,
-        shared_bytes=max(1, buffer - kept - RESERVE_BYTES * len(ports)),
+        shared_bytes=max(1, buffer - kept - PORT_RESERVE_BYTES * len(ports)),
         latency=0,
         class_of=code_points,
         lossless=lossless,
@@ -224,4 +229,4 @@ def _failures(inputs: HpccInputs, first_ns: int) -> list[dict[str, Any]]:
         return []
     at = max(0, LINK_DOWN_AFTER_NS + after_us * 1000 - first_ns)
     numbers = [i for i, link in enumerate(inputs.topology.links) if {link.a, link.b} == {a, b}]
-    return [{"at": at * PS, "repair": None, "link": number} for number in numbers]
+    return [{"at": at * PS_PER_NS, "repair": None, "link": number} for number in numbers]

@@ -7,17 +7,17 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-FCT, PFC, QLEN = "fct.txt", "pfc.txt", "qlen.txt"
+FCT_FILE, PFC_FILE, QLEN_FILE = "fct.txt", "pfc.txt", "qlen.txt"
 
 
 def pfc_text(frames: Any) -> bytes:
-    """A line a PFC frame received: time (ns), node, its type (0 host, 1 switch), port, 1 pause, 0 resume."""
+    """A line for each received PFC frame: time (ns), node, its type (0 host, 1 switch), port, 1 pause, 0 resume."""
     table = pa.table(frames)
     return _lines([table.column(name) for name in ("t_ns", "node", "node_type", "port", "pause")])
 
 
 def _lines(columns: list[Any]) -> bytes:
-    """A line a row. There may be millions, so it is done by columns."""
+    """A line for each row, computed by columns: there may be millions of rows."""
     *words, last = [pc.cast(column, pa.large_string()) for column in columns]
     none, blank, end = (pa.scalar(text, pa.large_string()) for text in ("", " ", "\n"))
     lines = pc.binary_join_element_wise(*words, pc.binary_join_element_wise(last, none, end), blank)
@@ -25,7 +25,7 @@ def _lines(columns: list[Any]) -> bytes:
 
 
 def _texts(lines: Any) -> bytes:
-    """Texts, one after the other: an array has them so."""
+    """The concatenated texts, straight from the buffer of the array."""
     _, bounds, texts = lines.buffers()
     if texts is None:
         return b""

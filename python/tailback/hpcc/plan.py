@@ -1,4 +1,4 @@
-"""The plan of an HPCC run, as the engine takes it; and what is impossible only as a whole."""
+"""Makes the plan of an HPCC run, and checks values against each other."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tailback.hpcc.quantities import nanoseconds
 from tailback.hpcc.topology import Topology
 from tailback.scenario import declared
 
-HPCC_LINE_RATES = {rate * 10**9 for rate in (25, 50, 100, 200, 400)}
-"""Rates that HPCC's telemetry has a code for, in bit/s."""
+TELEMETRY_RATES_BPS = {rate * 10**9 for rate in (25, 50, 100, 200, 400)}
+"""Rates that HPCC's telemetry can encode, in bit/s."""
 TELEMETRY_BYTES = {HPCC: 42, TIMELY: 8, PINT: 2}
 """In-band telemetry in each packet by CC_MODE; other modes have none."""
-RESERVE_BYTES = 4096
+PORT_RESERVE_BYTES = 4096
 LATEST_END_S = 36_000
 LATEST_END_NS = LATEST_END_S * 10**9
 LINK_DOWN_AFTER_NS = 2_000_000_000
 
 
 def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The plan: times in ns, rates in bit/s, nothing left out.
+    """Makes the plan: times in ns, rates in bit/s, no defaults.
 
-    `departures` are deliberate differences from that simulator, by their names in the plan.
+    `departures` are deliberate differences from the HPCC simulator, by their names in the plan.
 
     Raises:
-        InputError: values that are possible one by one and not together.
+        InputError: values contradict each other.
     """
     config, topology = inputs.config, inputs.topology
     _check(inputs)
@@ -71,7 +71,7 @@ def make_plan(inputs: HpccInputs, departures: Mapping[str, Any] | None = None) -
 
 
 def span_ps(inputs: HpccInputs) -> tuple[int, int]:
-    """The first flow's start, which results count their times from, and the end."""
+    """Start of the first flow, which is time 0 of results, and end of the run."""
     end = min(nanoseconds(inputs.config["SIMULATOR_STOP_TIME"]), LATEST_END_NS) * 1000
     return min(inputs.flows[0][START_NS] * 1000 if inputs.flows else 0, end - 1), end
 
@@ -84,12 +84,12 @@ def _variant(config: Config) -> bytes:
 
 
 def header_bytes(config: Config) -> int:
-    """Header bytes of a data packet, without telemetry: forks have a shorter header or longer numbers."""
+    """Header bytes of a data packet without telemetry: forks have other headers."""
     return {HPCC_VARIANT: 48, ASTRA_SIM: 36, SIMAI: 52}[_variant(config)]
 
 
 def headroom_factor(config: Config) -> int:
-    """A port's headroom, in what its link holds in flight one way."""
+    """Headroom of a port, in multiples of the bytes in flight on its link in one direction."""
     return int(config["HEADROOM_FACTOR"]) if _variant(config) == ASTRA_SIM else 3
 
 
@@ -144,7 +144,7 @@ def _congestion_control(config: Config) -> dict[str, Any]:
 
 
 def _thresholds(config: Config, topology: Topology) -> list[list[float]]:
-    """`[rate_bps, kmin_kB, kmax_kB, pmax]` of every rate that a port of a switch has."""
+    """`[rate_bps, kmin_kB, kmax_kB, pmax]` for every rate of a switch's ports."""
     if not config["ENABLE_QCN"]:
         return []
     kmin, kmax, pmax = (config[name] for name in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP"))
@@ -173,7 +173,7 @@ def _link_down(config: Config, topology: Topology) -> list[int] | None:
 
 
 def _queue_monitor(config: Config) -> list[int] | None:
-    """`[start_ns, end_ns]` of the samples: none without a file, or in a fork."""
+    """`[start_ns, end_ns]` of the samples of queues; None without a file, and in forks."""
     if not config["QLEN_MON_FILE"] or _variant(config) != HPCC_VARIANT:
         return None
     return [config["QLEN_MON_START"], config["QLEN_MON_END"]]
@@ -195,7 +195,7 @@ def _check(inputs: HpccInputs) -> None:
 
 
 def warnings(inputs: HpccInputs) -> list[str]:
-    """What a user should know of a plan that runs all the same: a line each."""
+    """Warnings about inputs that can run, a line each."""
     config = inputs.config
     found = network_warnings(inputs)
     if config["SIMULATOR_STOP_TIME"] * 1e9 <= (inputs.flows[0][START_NS] if inputs.flows else math.inf):
@@ -204,7 +204,7 @@ def warnings(inputs: HpccInputs) -> list[str]:
 
 
 def network_warnings(inputs: HpccInputs) -> list[str]:
-    """As `warnings`, of the network alone."""
+    """Warnings about the network only."""
     config, topology = inputs.config, inputs.topology
     found = list(inputs.warnings)
     if config["CC_MODE"] not in (0, *CONTROLLERS):
@@ -216,11 +216,11 @@ def network_warnings(inputs: HpccInputs) -> list[str]:
         found += _hpcc_warnings(config, topology)
     reserved: dict[int, int] = dict.fromkeys(topology.switches, 0)
     for link in topology.links:
-        # A port keeps back some times what its link holds in flight one way, and 4096 B.
+        # A port reserves a multiple of the bytes in flight on its link in one direction, and 4096 B.
         headroom = link.rate_bps * link.delay_ns // 8 // 10**9 * headroom_factor(config)
         for node in (link.a, link.b):
             if node in reserved:
-                reserved[node] += headroom + RESERVE_BYTES
+                reserved[node] += headroom + PORT_RESERVE_BYTES
     short = [node for node, size in reserved.items() if size > config["BUFFER_SIZE"] << 20]
     if short:
         found.append(
@@ -231,7 +231,7 @@ def network_warnings(inputs: HpccInputs) -> list[str]:
 
 
 def _hpcc_warnings(config: Config, topology: Topology) -> list[str]:
-    """Where HPCC's arithmetic means nothing there."""
+    """Warnings where the arithmetic of HPCC is undefined in the HPCC simulator."""
     found = []
     if not config["HAS_WIN"]:
         place = config.places.get("HAS_WIN", config.file)
@@ -244,7 +244,7 @@ def _hpcc_warnings(config: Config, topology: Topology) -> list[str]:
         for link in topology.links
         if not (topology.is_host[link.a] and topology.is_host[link.b])
     ]
-    if unknown := sorted(set(of_switches) - HPCC_LINE_RATES):
+    if unknown := sorted(set(of_switches) - TELEMETRY_RATES_BPS):
         found.append(
             f"{config.file}: warning: HPCC's telemetry has no code for links of {unknown[0]} bit/s: as "
             "in that simulator, they count as 25 Gbit/s"

@@ -1,7 +1,7 @@
-"""Rates and times as ns-3 reads them: the texts of `DataRate` and `Time`, and its conversion to nanoseconds.
+"""Rates and times as ns-3 parses them (`DataRate` and `Time`), and its conversion to nanoseconds.
 
 Source: ns-3's manual, chapters "Attributes" and "Time"; the rounding as facts from its classes `DataRate`,
-`Time` and `int64x64_t`. A number is read as a double first, there and here.
+`Time` and `int64x64_t`. ns-3 parses a number as a double first.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import re
 
 from tailback.hpcc.tokens import I64_MAX, U64_MAX
 
-_RATE = re.compile(rb"([0-9]*\.?[0-9]*)([A-Za-z/]*)")
-_TIME = re.compile(rb"\+?([0-9]*\.?[0-9]*)([a-z]*)")
-_LONGEST = 40
+_RATE_PATTERN = re.compile(rb"([0-9]*\.?[0-9]*)([A-Za-z/]*)")
+_TIME_PATTERN = re.compile(rb"\+?([0-9]*\.?[0-9]*)([a-z]*)")
+_MAX_QUANTITY_CHARS = 40
 
 _RATE_PREFIXES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _BINARY_PREFIXES = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -30,10 +30,8 @@ TIME_IN_WORDS = "a time, such as 1000ns, 0.001ms or 1us"
 
 
 def nanoseconds(value: float, unit_ns: int = 10**9, nearest: bool = False) -> int:
-    """`value` units as ns-3 holds them: whole nanoseconds, rounded down from the exact binary value.
-
-    Between the two is ns-3's fixed-point number with 64 bits behind the point. `unit_ns` is the length of
-    the unit; `value` is not negative. Later versions round to the `nearest`.
+    """Converts `value` units of `unit_ns` to whole nanoseconds as ns-3 does: to a fixed-point number with 64
+    fractional bits, then rounded down; later versions of ns-3 round to the `nearest`. `value` is not negative.
     """
     numerator, denominator = value.as_integer_ratio()
     fixed = (numerator << 64) // denominator
@@ -41,8 +39,8 @@ def nanoseconds(value: float, unit_ns: int = 10**9, nearest: bool = False) -> in
 
 
 def rate_bps(text: bytes) -> int | None:
-    """A `DataRate` in bit/s, rounded down; without a unit it is in bit/s. None if it is no rate above 0."""
-    match = _RATE.fullmatch(text) if len(text) <= _LONGEST else None
+    """A `DataRate` in bit/s, rounded down; without a unit it is in bit/s. None if it is not a rate above 0."""
+    match = _RATE_PATTERN.fullmatch(text) if len(text) <= _MAX_QUANTITY_CHARS else None
     if match is None or match[1] in (b"", b"."):
         return None
     factor = RATE_UNITS.get(match[2].decode()) if match[2] else 1
@@ -55,16 +53,16 @@ def rate_bps(text: bytes) -> int | None:
 def time_ns(text: bytes, nearest: bool = False) -> int | None:
     """A `Time` in whole nanoseconds, rounded as `nanoseconds` does; without a unit it is in seconds.
 
-    None if it is no time.
+    None if it is not a time.
     """
-    match = _TIME.fullmatch(text) if len(text) <= _LONGEST else None
+    match = _TIME_PATTERN.fullmatch(text) if len(text) <= _MAX_QUANTITY_CHARS else None
     if match is None or match[1] in (b"", b"."):
         return None
     femtoseconds = TIME_UNITS_FS.get(match[2].decode() or "s")
     if femtoseconds is None:
         return None
     value = float(match[1])
-    # Units below the nanosecond are divided, not multiplied, there.
+    # ns-3 divides units below the nanosecond instead of multiplying them.
     found = (
         nanoseconds(value, femtoseconds // 10**6, nearest)
         if femtoseconds >= 10**6

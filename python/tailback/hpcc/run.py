@@ -1,4 +1,4 @@
-"""Running the HPCC simulator's files: from config.txt through the engine to a `Result`."""
+"""Runs the files of the HPCC simulator and makes the `Result`."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def run_hpcc(
     ignore: Collection[str] = (),
     report: bool = True,
 ) -> Result:
-    """Runs a config.txt of the HPCC ns-3 simulator, with the files that it names, and gives the result.
+    """Runs a config.txt of the HPCC ns-3 simulator, with the files that it names, and returns the result.
 
-    Of a run that is interrupted, fct.txt has the flows that were done.
+    After an interrupt, fct.txt has the flows that had completed.
 
     Args:
-        config: A path, or inputs that were read already.
-        out: Folder to write the result to; new or empty. It gets fct.txt and pfc.txt, too, and qlen.txt if
+        config: A path, or inputs from `load_inputs`.
+        out: Folder for the result; new or empty. It also gets fct.txt and pfc.txt, and qlen.txt if
             QLEN_MON_FILE is given.
-        progress: Called about a hundred times a second, as in `tailback.run`.
+        progress: Called about a hundred times per second, as in `tailback.run`.
         departures: Deliberate differences from that simulator: `exact_time`, `cnp_interval_ns`,
-            `retransmission_timeout_ns`, `wire_overhead_bytes`. A folder does not keep them.
-        ignore: Keys of forks that the run may leave out, as --ignore.
-        report: Whether `out` gets a report.html.
+            `retransmission_timeout_ns`, `wire_overhead_bytes`. The folder of the result does not record them.
+        ignore: Keys of forks that are accepted, as --ignore.
+        report: True: write report.html to `out`.
 
     Raises:
         InputError: a file cannot be used; nothing was run and nothing written.
@@ -53,13 +53,13 @@ def run_hpcc(
     simulation = _simulation(inputs, packed_plan(setup.plan))
 
     def result(recorded: HpccRecording, usage: RunUsage) -> Result:
-        # Arrow takes a while to load, and reading the files does not need it.
-        from tailback.hpcc.outputs import QLEN
+        # Arrow takes a tenth of a second to load; reading the files does not need it.
+        from tailback.hpcc.outputs import QLEN_FILE
         from tailback.results import Result
 
         outputs = own_files(recorded)
         if setup.plan["queue_monitor"]:
-            outputs[QLEN] = recorded.qlen.encode()
+            outputs[QLEN_FILE] = recorded.qlen.encode()
         return Result.of(setup, recorded.recording, *usage, outputs=Outputs(outputs))
 
     return carry_out(simulation, result, out, progress, report)

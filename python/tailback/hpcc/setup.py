@@ -1,4 +1,4 @@
-"""An HPCC run as its results see it."""
+"""The set-up of an HPCC run."""
 
 from __future__ import annotations
 
@@ -11,25 +11,23 @@ from typing import Any
 from tailback import text
 from tailback.files import UnchangedFile
 from tailback.hpcc.flows import PORT
-from tailback.hpcc.inputs import CONFIG, HpccInputs, load_inputs
+from tailback.hpcc.inputs import CONFIG_FILE, HpccInputs, load_inputs
 from tailback.hpcc.plan import TELEMETRY_BYTES, header_bytes, make_plan, span_ps
 from tailback.recorded.setup import ReportSection
 from tailback.scenario.network import Network, Wire
 
-HPCC_FILES = (CONFIG, "topology.txt", "flow.txt")
-MOST_SHOWN = 20_000
+HPCC_FILES = (CONFIG_FILE, "topology.txt", "flow.txt")
+MAX_SHOWN_CHARS = 20_000
 
 
 @dataclass(frozen=True)
 class HpccSetup:
-    """The inputs, and the plan made of them."""
-
     inputs: HpccInputs
     plan: dict[str, Any]
 
     @property
     def about(self) -> str:
-        """Its size: the files have no words about themselves."""
+        """The size of the network: the files have no description."""
         topology = self.inputs.topology
         hosts = topology.nodes - len(topology.switches)
         switches = len(topology.switches)
@@ -41,13 +39,13 @@ class HpccSetup:
 
     @property
     def duration_ps(self) -> int:
-        """From the first flow's start to SIMULATOR_STOP_TIME."""
+        """From the start of the first flow to SIMULATOR_STOP_TIME."""
         begin, end = span_ps(self.inputs)
         return end - begin
 
     @property
     def lossless(self) -> list[int]:
-        """All but the strict queue."""
+        """All priorities except the strict one."""
         return list(range(1, 8))
 
     @property
@@ -64,60 +62,55 @@ class HpccSetup:
 
     @property
     def writer_qps(self) -> int:
-        """None: every flow is a single message."""
+        """0: every flow is a single message."""
         return 0
 
     @property
     def listed_items(self) -> list[str]:
-        """One for each destination port: by convention 100 is normal traffic, 200 incast."""
+        """An item for each destination port: by convention 100 is normal traffic, 200 incast."""
         return [f"port {port}" for port in sorted(set(self.inputs.flows.column(PORT)))]
 
     @property
     def link_events(self) -> int:
-        """LINK_DOWN."""
         return 0 if self.plan["link_down"] is None else 1
 
     @property
     def assumptions(self) -> list[dict[str, str]]:
-        """None: whatever the files leave out is as in that simulator."""
+        """Empty: missing keys have the HPCC simulator's defaults."""
         return []
 
     @property
     def not_honoured(self) -> dict[str, str]:
-        """Keys of config.txt."""
         return self.inputs.config.not_honoured()
 
     @property
     def report_section(self) -> ReportSection:
-        """config.txt."""
-        text = self.inputs.files[CONFIG].decode("utf-8", "backslashreplace")
+        text = self.inputs.files[CONFIG_FILE].decode("utf-8", "backslashreplace")
         return ReportSection(
             "config.txt",
             "As it was read, with the names of the copies beside this report: topology.txt and flow.txt. "
             "These files alone repeat the run.",
-            text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}\n...",
+            text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}\n...",
         )
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Copies of the inputs."""
         return self.inputs.files
 
     @property
     def long_files(self) -> Mapping[str, UnchangedFile]:
-        """None."""
         return {}
 
     def on_wire(self, src: str, message_bytes: int | None, protocol: str) -> tuple[int, int]:
-        """Payload and the headers of each packet, without preamble, FCS and gap, as that simulator has it."""
-        del src, protocol  # all hosts are alike, and none speaks TCP
+        """See `Setup`; without preamble, FCS and gap, as in the HPCC simulator."""
+        del src, protocol  # all hosts are equal, and there is no TCP
         packet, overhead = self._packet
         payload = packet if message_bytes is None else message_bytes
         return payload, payload + -(-payload // packet) * overhead
 
     @cached_property
     def _packet(self) -> tuple[int, int]:
-        """Payload and headers of a full one; asked for once for each size of a message."""
+        """Payload and header bytes of a full packet."""
         config = self.inputs.config
         return int(self.plan["payload_bytes"]), header_bytes(config) + TELEMETRY_BYTES.get(
             config["CC_MODE"], 0
@@ -125,7 +118,6 @@ class HpccSetup:
 
     @classmethod
     def read(cls, folder: Path, summary: Mapping[str, Any]) -> HpccSetup:
-        """From the folder of a run."""
-        inputs = load_inputs(folder / CONFIG, beside=True)
+        inputs = load_inputs(folder / CONFIG_FILE, beside=True)
         inputs.name = str(summary["name"])
         return cls(inputs, make_plan(inputs))

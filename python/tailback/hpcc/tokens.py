@@ -1,7 +1,7 @@
-"""Text files as C++ streams read them (`stream >> value`): tokens between white space, line breaks or not.
+"""Text files as C++ streams read them (`stream >> value`): tokens between white space, including line breaks.
 
-What follows the last token that is needed is never looked at. A number takes its whole token here: where a
-stream would read `3` of `3.5` and stumble over the rest at the next number, this reader names the token.
+Text after the last needed token is not read. A number must be a whole token: where a stream would read `3` of
+`3.5` and fail at the next number, this reader reports the token.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import TypeVar
 from tailback.errors import InputError, one_line, plain
 from tailback.files import FileRefusedError, UnchangedFile, read_file
 
-_REAL = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_LONGEST_NUMBER = 400
+_REAL_PATTERN = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_MAX_NUMBER_CHARS = 400
 Read = TypeVar("Read")
 U32_MAX, U64_MAX, I64_MAX = 2**32 - 1, 2**64 - 1, 2**63 - 1
 
 
 def named(path: str | os.PathLike[str]) -> str:
-    """A path as a message names it."""
+    """A path for a message."""
     return one_line(os.fspath(path).encode("utf-8", "backslashreplace").decode())
 
 
@@ -32,12 +32,12 @@ def read_bytes(path: Path, most: int, place: str, token: str = "") -> bytes:
     """A whole regular file of at most `most` bytes.
 
     Raises:
-        InputError: there is none, or it cannot be read. `place` and `token` say where it is named.
+        InputError: it does not exist or cannot be read; the message has `place` and `token`, which name it.
     """
     return _read(lambda: read_file(path, most), place, token)
 
 
-def copied(path: Path, most: int, place: str) -> UnchangedFile:
+def unchanged_file(path: Path, most: int, place: str) -> UnchangedFile:
     """A regular file of at most `most` bytes, which is not read yet.
 
     Raises:
@@ -60,7 +60,7 @@ def _read(read: Callable[[], Read], place: str, token: str) -> Read:
 
 
 def refusal(place: str, word: bytes | None, expected: str) -> InputError:
-    """The error that a token, or the end of the file, is not what it should be."""
+    """An error about a token, or about the end of the file (`word` None)."""
     if word is None:
         return InputError.at(place, f"end of file: expected {expected}")
     return InputError.at(
@@ -69,29 +69,29 @@ def refusal(place: str, word: bytes | None, expected: str) -> InputError:
 
 
 class Tokens:
-    """The tokens of one file, one after the other. Every error is an `InputError` with file and line."""
+    """Reads the tokens of a file in order. Every error is an `InputError` with file and line."""
 
     def __init__(self, file: str, data: bytes) -> None:
-        """`file` is what messages call it."""
+        """`file` is its name in messages."""
         self.file = file
         self.words = data.split()  # the white space of the C locale
         self.at = 0
         self._data = data
 
     def lines(self) -> Iterator[int]:
-        """The line of each token; a walk through the file, which only messages ask for."""
+        """The line of each token; scans the file, for messages only."""
         for number, line in enumerate(self._data.split(b"\n"), start=1):
             yield from repeat(number, len(line.split()))
 
     def place(self, index: int) -> str:
-        """`file:line` of a token; of the last token's line behind it."""
+        """`file:line` of a token; at the end of the file, that of the last token."""
         line = 1
-        for line in islice(self.lines(), index + 1):  # noqa: B007 -- the last one is what is looked for
+        for line in islice(self.lines(), index + 1):  # noqa: B007  the last one is needed
             pass
         return f"{self.file}:{line}"
 
     def refuse(self, index: int, expected: str) -> InputError:
-        """The error that the token at `index` is not what it should be."""
+        """An error about the token at `index`."""
         word = self.words[index] if index < len(self.words) else None
         return refusal(self.place(index), word, expected)
 
@@ -113,7 +113,7 @@ class Tokens:
     def real(self, what: str, low: float, high: float) -> float:
         """The next token as a decimal number within `low` and `high`."""
         word = self.take(what)
-        matches = len(word) <= _LONGEST_NUMBER and _REAL.fullmatch(word)
+        matches = len(word) <= _MAX_NUMBER_CHARS and _REAL_PATTERN.fullmatch(word)
         if not matches or not low <= (value := float(word)) <= high:
             limits = f"of at least {low:.15g}" if math.isinf(high) else f"from {low:.15g} to {high:.15g}"
             raise self.refuse(self.at - 1, f"{what}, a number {limits}")

@@ -11,7 +11,7 @@ from tailback.hpcc.quantities import RATE_IN_WORDS, TIME_IN_WORDS, rate_bps, tim
 from tailback.hpcc.tokens import U32_MAX, Tokens
 from tailback.limits import HPCC_NODES, HPCC_RATES
 
-PER_LINK = 5
+TOKENS_PER_LINK = 5
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,7 @@ class Link:
 
 @dataclass
 class Topology:
-    """`is_host` by node id; `links` in the order of the file; `inner` are switches inside of servers;
-    `file` is its name.
-    """
+    """`is_host` by node id; `links` in the order of `file`; `inner` are switches inside servers."""
 
     nodes: int
     switches: list[int]
@@ -39,13 +37,13 @@ class Topology:
     file: str = ""
 
     def connected(self, a: int, b: int) -> bool:
-        """Whether two hosts have a route."""
+        """True if there is a route between two hosts."""
         return not set(self.zones[a]).isdisjoint(self.zones[b])
 
     @cached_property
     def zones(self) -> list[list[int]]:
-        """Of each node, the connected groups of switches that it touches; a link of two hosts is one, too.
-        Two hosts have a route if they share one: hosts pass nothing on.
+        """For each node, the connected groups of switches that it is linked to; a link between two hosts is also a
+        group. Two hosts have a route if they share a group: hosts do not forward.
         """
         root = list(range(self.nodes + len(self.links)))
 
@@ -66,19 +64,19 @@ class Topology:
 
 
 def _cached(known: dict[bytes, int | None], word: bytes, read: Callable[[bytes], int | None]) -> int | None:
-    """A topology has thousands of links and a handful of rates and delays."""
+    """Caches parsed words: a topology has thousands of links, but few different rates and delays."""
     if word not in known:
         known[word] = read(word)
     return known[word]
 
 
 def read_topology(file: str, data: bytes, nearest: bool = False) -> Topology:
-    """Reads `topology.txt`: `nodes switches links`, the switches' ids, `a b rate delay error_rate` a link.
+    """Reads `topology.txt`: `nodes switches links`, the switches' ids, `a b rate delay error_rate` for each link.
 
     Delays are rounded as `quantities.nanoseconds` does.
 
     Raises:
-        InputError: a token is not what belongs there.
+        InputError: a token is not valid.
     """
     tokens = Tokens(file, data)
     _check_form(tokens, data)
@@ -92,10 +90,10 @@ def read_topology(file: str, data: bytes, nearest: bool = False) -> Topology:
 
 
 def _check_form(tokens: Tokens, data: bytes) -> None:
-    """Names the topologies of other simulators.
+    """Refuses topologies of other simulators.
 
     Raises:
-        InputError: it is one.
+        InputError: the message names the format.
     """
     words = tokens.words
     first = next((line.split() for line in data.splitlines() if line.strip() and line[:1] != b"#"), [])
@@ -108,7 +106,7 @@ def _check_form(tokens: Tokens, data: bytes) -> None:
     head = words[:4]
     if len(head) < 4 or not all(word.isdigit() and len(word) <= 9 for word in head):
         return
-    # A rate is the third word of a link, and mostly has a unit: it tells how long the header is.
+    # A rate is the third word of a link, and usually has a unit: its place shows the length of the header.
     switches = int(words[1])
     of_three, of_four = (words[at : at + 1] for at in (3 + switches + 2, 4 + switches + 2))
     if _is_rate(of_four) and not _is_rate(of_three):
@@ -120,27 +118,30 @@ def _check_form(tokens: Tokens, data: bytes) -> None:
 
 
 def _is_rate(words: list[bytes]) -> bool:
-    """Whether it is a rate and not the id of a node."""
+    """True for a rate, false for the id of a node."""
     return bool(words) and not words[0].isdigit() and rate_bps(words[0]) is not None
 
 
 def check_links_fit(tokens: Tokens, at: int, switch_count: int, link_count: int) -> None:
-    """Checks counts against the file before anything is made of them; `at` is the number of links.
+    """Checks counts against the length of the file, before lists of that size are made; `at` is the index of the
+    token with the number of links.
 
     Raises:
-        InputError: the file is shorter.
+        InputError: the file is too short.
     """
     there = len(tokens.words) - tokens.at - switch_count
-    if there < link_count * PER_LINK:
-        fit = max(0, there) // PER_LINK
-        raise tokens.refuse(at, f"the number of links: {fit} of {PER_LINK} tokens each follow the switches")
+    if there < link_count * TOKENS_PER_LINK:
+        fit = max(0, there) // TOKENS_PER_LINK
+        raise tokens.refuse(
+            at, f"the number of links: {fit} of {TOKENS_PER_LINK} tokens each follow the switches"
+        )
 
 
 def read_switches(tokens: Tokens, is_host: list[bool], count: int) -> list[int]:
-    """The ids of switches, which are no hosts from then on.
+    """Reads the ids of switches, and clears them in `is_host`.
 
     Raises:
-        InputError: a token is not what belongs there.
+        InputError: a token is not valid.
     """
     switches = []
     for _ in range(count):
@@ -153,10 +154,10 @@ def read_switches(tokens: Tokens, is_host: list[bool], count: int) -> list[int]:
 
 
 def read_links(tokens: Tokens, nodes: int, count: int, nearest: bool = False) -> list[Link]:
-    """`a b rate delay error_rate` of each link; delays are rounded as `quantities.nanoseconds` does.
+    """Reads `a b rate delay error_rate` of each link; delays are rounded as `quantities.nanoseconds` does.
 
     Raises:
-        InputError: a token is not what belongs there.
+        InputError: a token is not valid.
     """
     rates: dict[bytes, int | None] = {}
     delays: dict[bytes, int | None] = {}

@@ -1,4 +1,6 @@
-"""A run whose messages another simulator's front end sends, in the HPCC simulator's network or natively."""
+"""A run whose messages come from the front end of ASTRA-sim or SimAI, on the HPCC simulator's network model or
+Tailback's own.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ if TYPE_CHECKING:
     from tailback._engine import HpccRecording, Progress, Recording
 
 
-class Recorded(NamedTuple):
-    """What the engine recorded, ranks that finished (rank, ns, ns computed), and that simulator's files."""
+class WorkRecording(NamedTuple):
+    """The engine's recording, finished ranks (rank, ns, ns computed), and the simulator's output files."""
 
     recording: Recording
     finished: list[tuple[int, int, int]]
@@ -21,10 +23,10 @@ class Recorded(NamedTuple):
 
 
 class WorkRun:
-    """A run; its work may turn out to be impossible."""
+    """A run in the engine. The work may prove impossible during the run."""
 
     def __init__(self, workload: str | os.PathLike[str], make: Callable[[], Any], native: bool) -> None:
-        """`make` gives the engine's simulation, or a ValueError with a place and what is wrong there."""
+        """`make` returns the engine's simulation, or raises a ValueError with `place: problem`."""
         self._file = os.fspath(workload)
         self._native = native
         try:
@@ -34,7 +36,6 @@ class WorkRun:
             raise InputError.at(place, problem) from None
 
     def advance(self, max_events: int) -> Progress:
-        """Executes events."""
         try:
             progress: Progress = self._simulation.advance(max_events)
         except ValueError as error:
@@ -42,22 +43,20 @@ class WorkRun:
         return progress
 
     def keep_in(self, folder: str) -> None:
-        """What there is very much of goes to files in this folder."""
         self._simulation.keep_in(folder)
 
-    def finish(self) -> Recorded:
-        """Ends the run."""
+    def finish(self) -> WorkRecording:
         if self._native:
             finished = self._simulation.ranks_finished()
-            return Recorded(self._simulation.finish(), finished, {})
+            return WorkRecording(self._simulation.finish(), finished, {})
         recorded = self._simulation.finish()
-        return Recorded(recorded.recording, recorded.finished, own_files(recorded))
+        return WorkRecording(recorded.recording, recorded.finished, own_files(recorded))
 
 
 def own_files(recorded: HpccRecording) -> dict[str, bytes | BinaryIO]:
-    """`fct.txt` and `pfc.txt` of a run. A long `fct.txt` is there already, and stays there."""
-    # Arrow takes a while to load, and reading the files does not need it.
-    from tailback.hpcc.outputs import FCT, PFC, pfc_text
+    """`fct.txt` and `pfc.txt` of a run. A long `fct.txt` stays in the file that the engine has written."""
+    # Arrow takes a tenth of a second to load; reading the files does not need it.
+    from tailback.hpcc.outputs import FCT_FILE, PFC_FILE, pfc_text
 
     fct = recorded.fct if recorded.fct_file is None else recorded.fct_file.open("rb")
-    return {FCT: fct, PFC: pfc_text(recorded.pfc)}
+    return {FCT_FILE: fct, PFC_FILE: pfc_text(recorded.pfc)}

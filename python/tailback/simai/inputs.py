@@ -1,4 +1,4 @@
-"""The files of one SimAI run, read and checked together; and as a folder that repeats the run."""
+"""Reads and checks the files of a SimAI run, and the copies in the folder of a result that repeat it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tailback.errors import InputError
 from tailback.files.json import read_json
 from tailback.hpcc.config import read_config
 from tailback.hpcc.forks import refuse_foreign
-from tailback.hpcc.inputs import CONFIG, HpccInputs
+from tailback.hpcc.inputs import CONFIG_FILE, HpccInputs
 from tailback.hpcc.keys import SIMAI
 from tailback.hpcc.plan import LATEST_END_S, network_warnings
 from tailback.hpcc.tokens import named, read_bytes
@@ -32,36 +32,34 @@ from tailback.simai.workload import (
     read_workload,
 )
 
-SETTINGS, TOPOLOGY, WORKLOAD = "simai.json", "topology.txt", "workload.txt"
-SEND_LAT = 6000
-"""What that simulator takes where AS_SEND_LAT is not set."""
-NAMES = {"threads": "-t", "send_lat": "AS_SEND_LAT", "pxn": "AS_PXN_ENABLE", "nvls": "AS_NVLS_ENABLE"}
-"""Of what is given beside files."""
-MOST_SEND_LAT = 2_000_000
+OPTIONS_FILE, TOPOLOGY_FILE, WORKLOAD_FILE = "simai.json", "topology.txt", "workload.txt"
+DEFAULT_SEND_LAT_US = 6000
+"""SimAI's value where AS_SEND_LAT is not set."""
+OPTION_NAMES = {"threads": "-t", "send_lat": "AS_SEND_LAT", "pxn": "AS_PXN_ENABLE", "nvls": "AS_NVLS_ENABLE"}
+"""Names of options on SimAI's command line and in its environment."""
+MAX_SEND_LAT_US = 2_000_000
 
 
 @dataclass(frozen=True)
 class SimaiOptions:
-    """The files of SimAI's command line, and what it takes from its environment."""
+    """Options of SimAI's command line and environment."""
 
     workload: str | os.PathLike[str]
     topology: str | os.PathLike[str]
     config: str | os.PathLike[str]
     threads: int = 1
-    send_lat: int = SEND_LAT
-    """AS_SEND_LAT: how many microseconds after a message was sent its queue pair begins."""
+    send_lat: int = DEFAULT_SEND_LAT_US
+    """AS_SEND_LAT: microseconds between the send of a message and the start of its queue pair."""
     pxn: bool = False
     """AS_PXN_ENABLE."""
     nvls: bool = False
     """AS_NVLS_ENABLE, which is not honoured."""
     native: bool = False
-    """Tailback's own models of NICs and switches, in place of that simulator's."""
+    """Use Tailback's own models of NICs and switches instead of SimAI's."""
 
 
 @dataclass(frozen=True)
 class SimaiInputs:
-    """What was read."""
-
     network: HpccInputs
     servers: Servers
     workload: Workload
@@ -70,29 +68,27 @@ class SimaiInputs:
 
     @property
     def expert(self) -> int:
-        """Groups of tensor parallelism in one of expert parallelism."""
+        """Number of tensor-parallel groups in an expert-parallel group."""
         return self.workload.expert or 1
 
     def ranks(self, group: str) -> int:
-        """Ranks in a group."""
         tensor = self.workload.tensor
         data = self.servers.gpus // tensor
         sizes = {"tensor": tensor, "data": data, "expert": self.expert, "data-expert": data // self.expert}
         return sizes[group]
 
     def is_sent(self, part: int) -> bool:
-        """Whether a part has a dimension to communicate in, as that simulator cuts its nodes."""
+        """True if a part has more than one rank to communicate with, by SimAI's division of nodes."""
         nodes = self.servers.gpus + len(self.servers.topology.inner)
         tensor = self.workload.tensor
         return (nodes // tensor if part == WEIGHT else tensor) > 1
 
     def steps(self, collective: Collective) -> int:
-        """Messages that a collective takes one behind the other."""
+        """Number of sequential messages of a collective."""
         ranks = self.ranks(collective.group)
         return {"all-reduce": 2 * (ranks - 1), "all-to-all": 1}.get(collective.kind, ranks - 1)
 
     def plan(self) -> dict[str, Any]:
-        """What the engine takes."""
         workload, servers, options = self.workload, self.servers, self.options
         return {
             "file": named(options.workload),
@@ -124,29 +120,29 @@ class SimaiInputs:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was given beside files, by its name in the environment or on the command line."""
+        """Options other than files, by their names in the environment or on the command line."""
         given = _settings(self.options)
-        return {NAMES.get(key, f"--{key}"): value for key, value in given.items()}
+        return {OPTION_NAMES.get(key, f"--{key}"): value for key, value in given.items()}
 
     @property
     def command(self) -> str:
-        """What repeats the run in its folder."""
+        """The command that repeats the run in its folder."""
         options = self.options
         flags = ((options.pxn, "AS_PXN_ENABLE=1 "), (options.nvls, "AS_NVLS_ENABLE=1 "))
         given = "".join(flag for is_set, flag in flags if is_set)
         return (
-            f"AS_SEND_LAT={options.send_lat} {given}tailback simai -w {WORKLOAD} -n {TOPOLOGY} -c {CONFIG}"
+            f"AS_SEND_LAT={options.send_lat} {given}tailback simai -w {WORKLOAD_FILE} -n {TOPOLOGY_FILE} -c {CONFIG_FILE}"
             f"{' --native' if options.native else ''}"
         )
 
     @property
     def waited_us(self) -> int:
-        """What messages wait for before they begin that ranks wait for one behind the other, in us."""
-        return self._one_behind_the_other * self.options.send_lat
+        """Total AS_SEND_LAT of the sequential messages that ranks wait for, in us."""
+        return self._sequential_messages * self.options.send_lat
 
     @property
-    def _one_behind_the_other(self) -> int:
-        """Messages that ranks wait for, forward and for input gradients."""
+    def _sequential_messages(self) -> int:
+        """Number of sequential messages that ranks wait for, in the forward pass and for input gradients."""
         return sum(
             self.steps(one)
             for layer in self.workload.layers
@@ -156,7 +152,6 @@ class SimaiInputs:
 
     @property
     def not_honoured(self) -> dict[str, str]:
-        """What is asked for and not done."""
         found = {}
         if self.options.nvls:
             found["AS_NVLS_ENABLE"] = "NVLS: all-reduces within a server go round rings, too"
@@ -171,7 +166,7 @@ class SimaiInputs:
 
     @property
     def warnings(self) -> list[str]:
-        """What a user should know of a run that goes on all the same: a line each."""
+        """Warnings about inputs that can run, a line each."""
         return [*network_warnings(self.network), *self._of_workload(), *self._of_latency()]
 
     def _of_workload(self) -> Iterator[str]:
@@ -197,7 +192,7 @@ class SimaiInputs:
             layer
             for layer in workload.layers
             for part, one in enumerate(layer.collectives)
-            if one and self.is_sent(part) and one.bytes < self._least(one)
+            if one and self.is_sent(part) and one.bytes < self._min_bytes(one)
         ]
         if short:
             yield (
@@ -205,8 +200,8 @@ class SimaiInputs:
                 "message: they end at once here, and never in SimAI"
             )
 
-    def _least(self, collective: Collective) -> int:
-        """Bytes from which on each message has one."""
+    def _min_bytes(self, collective: Collective) -> int:
+        """Minimum size for at least one byte in each message."""
         ranks = self.ranks(collective.group)
         if collective.kind == "all-to-all":
             return ranks
@@ -217,9 +212,9 @@ class SimaiInputs:
 
     def _of_latency(self) -> Iterator[str]:
         latency = self.options.send_lat
-        if latency < 1000:  # below a microsecond, what is meant is not in ns
+        if latency < 1000:  # less than 1 us if it is meant in ns: probably it is not
             return
-        waited = self._one_behind_the_other
+        waited = self._sequential_messages
         text = (
             f"AS_SEND_LAT: warning: each message begins {latency} x 1000 ns = {_time(latency)} after it is "
             f"sent, as in SimAI: {latency} is meant in ns, and multiplied by 1000 as if for ps, but time "
@@ -227,7 +222,7 @@ class SimaiInputs:
         )
         if waited:
             text += (
-                f"; the {waited:,} messages that ranks wait for one behind the other, forward and for input "
+                f"; the {waited:,} sequential messages that ranks wait for, forward and for input "
                 f"gradients, wait {waited:,} x {_time(latency)} = {_time(waited * latency)}, where "
                 f"{_time(waited * latency / 1000)} are meant"
             )
@@ -239,7 +234,7 @@ def _settings(options: SimaiOptions) -> dict[str, Any]:
 
 
 def _time(us: float) -> str:
-    """Microseconds in words."""
+    """Formats microseconds."""
     for unit, factor in (("s", 1e6), ("ms", 1e3)):
         if us >= factor:
             return f"{us / factor:.6g} {unit}"
@@ -250,23 +245,23 @@ def load_inputs(options: SimaiOptions, *, beside: bool = False, ignore: Collecti
     """Reads the files of a run.
 
     Raises:
-        InputError: a file is missing or not what it should be; one line says where.
+        InputError: a file is missing or not valid; the message has its place.
     """
     places = {
-        WORKLOAD: (options.workload, SIMAI_WORKLOAD_BYTES),
-        TOPOLOGY: (options.topology, HPCC_TOPOLOGY_BYTES),
-        CONFIG: (options.config, HPCC_CONFIG_BYTES),
+        WORKLOAD_FILE: (options.workload, SIMAI_WORKLOAD_BYTES),
+        TOPOLOGY_FILE: (options.topology, HPCC_TOPOLOGY_BYTES),
+        CONFIG_FILE: (options.config, HPCC_CONFIG_BYTES),
     }
     files = {name: read_bytes(Path(path), most, named(path)) for name, (path, most) in places.items()}
-    workload = read_workload(named(options.workload), files[WORKLOAD])
-    servers = read_servers(named(options.topology), files[TOPOLOGY])
-    config = read_config(named(options.config), files[CONFIG])
+    workload = read_workload(named(options.workload), files[WORKLOAD_FILE])
+    servers = read_servers(named(options.topology), files[TOPOLOGY_FILE])
+    config = read_config(named(options.config), files[CONFIG_FILE])
     if not beside:
         refuse_foreign(config.foreign, ignore)
-    # A run there ends with the work, and not at a time; whatever GLOBAL_T says, it is set to 1.
+    # SimAI ends a run with the work, not at a time, and sets GLOBAL_T to 1 whatever the file says.
     config.values.update(TAILBACK_VARIANT=SIMAI, SIMULATOR_STOP_TIME=LATEST_END_S, GLOBAL_T=1)
     _check(options, workload, servers)
-    files[SETTINGS] = (json.dumps(_settings(options)) + "\n").encode()
+    files[OPTIONS_FILE] = (json.dumps(_settings(options)) + "\n").encode()
     network = HpccInputs(
         Path(options.workload).stem, config, servers.topology, Rows(), files, config.warnings
     )
@@ -276,8 +271,8 @@ def load_inputs(options: SimaiOptions, *, beside: bool = False, ignore: Collecti
 
 
 def _check(options: SimaiOptions, workload: Workload, servers: Servers) -> None:
-    if not 0 <= options.send_lat <= MOST_SEND_LAT:
-        raise InputError.at("AS_SEND_LAT", f"expected 0 to {MOST_SEND_LAT}, found {options.send_lat}")
+    if not 0 <= options.send_lat <= MAX_SEND_LAT_US:
+        raise InputError.at("AS_SEND_LAT", f"expected 0 to {MAX_SEND_LAT_US}, found {options.send_lat}")
     place = f"{named(options.workload)}:1"
     other = _other_count(options, workload, servers)
     if servers.gpus % workload.tensor:
@@ -298,7 +293,7 @@ def _check(options: SimaiOptions, workload: Workload, servers: Servers) -> None:
 
 
 def _other_count(options: SimaiOptions, workload: Workload, servers: Servers) -> InputError | None:
-    """The reason why groups come out wrong: the workload is for other GPUs than the topology has."""
+    """An error if the workload is for another number of GPUs than the topology has."""
     if workload.all_gpus in (0, servers.gpus):
         return None
     return InputError.at(
@@ -309,7 +304,7 @@ def _other_count(options: SimaiOptions, workload: Workload, servers: Servers) ->
 
 
 def _check_groups(inputs: SimaiInputs) -> None:
-    """Refuses collectives of one rank that something would be sent for."""
+    """Refuses collectives of a single rank for which SimAI would send messages."""
     for number, layer in enumerate(inputs.workload.layers):
         for part, one in enumerate(layer.collectives):
             if one and inputs.is_sent(part) and inputs.ranks(one.group) < 2:
@@ -324,7 +319,7 @@ def _check_groups(inputs: SimaiInputs) -> None:
 
 
 def _inside(servers: Servers) -> dict[str, int] | None:
-    """Rate and latency of a GPU's links to its NVSwitches, if it has any: bit/s, and ps there and back."""
+    """Rate (bit/s) and round-trip latency (ps) of a GPU's links to its NVSwitches, if it has any."""
     links = [link for link in servers.topology.links if {link.a, link.b} & servers.topology.inner]
     of_first = [link for link in links if 0 in (link.a, link.b)]
     if not of_first:
@@ -335,5 +330,5 @@ def _inside(servers: Servers) -> dict[str, int] | None:
 
 def options_of(folder: Path) -> SimaiOptions:
     """The options that repeat the run in a folder."""
-    settings = read_json(folder / SETTINGS)
-    return SimaiOptions(folder / WORKLOAD, folder / TOPOLOGY, folder / CONFIG, **settings)
+    settings = read_json(folder / OPTIONS_FILE)
+    return SimaiOptions(folder / WORKLOAD_FILE, folder / TOPOLOGY_FILE, folder / CONFIG_FILE, **settings)

@@ -11,7 +11,7 @@ from tailback.limits import HPCC_NODES
 
 @dataclass
 class Servers:
-    """The network, and what is a server in it."""
+    """The network and its servers."""
 
     topology: Topology
     gpus: int
@@ -23,7 +23,7 @@ def read_servers(file: str, data: bytes) -> Servers:
     """Reads a topology.
 
     Raises:
-        InputError: file, line, and what was expected.
+        InputError: the message has file, line, and what was expected.
     """
     tokens = Tokens(file, data)
     nodes = tokens.integer("the number of nodes", 1, HPCC_NODES)
