@@ -30,7 +30,7 @@ class Constant:
 CONSTANTS = (
     Constant(
         "Queues that wait for each other in a cycle are paused for this long: a deadlock",
-        "sim/src/fabric/deadlock.rs",
+        "sim/src/fabric/pfc.rs",
         r"STANDSTILL: Time = Time::from_ms\((\d+)\)",
         "{} ms",
         "Ten times the longest pause that one frame can ask for at 25 Gbit/s (65,535 quanta, 1.342 ms), and "
@@ -39,7 +39,7 @@ CONSTANTS = (
     ),
     Constant(
         "Flowlets that a switch knows apart",
-        "sim/src/fabric/balancing.rs",
+        "sim/src/fabric/routing.rs",
         r"FLOWLETS: usize = (\d+)",
         "{}",
         "CONGA's chip has 64K entries; LetFlow gives no number. Far more than queue pairs that send at a "
@@ -55,7 +55,7 @@ CONSTANTS = (
     ),
     Constant(
         "Memory that a packet takes in a Linux queue, beside its buffer",
-        "proto/src/aqm/skb.rs",
+        "proto/src/aqm/qdisc.rs",
         r"SK_BUFF: u32 = (\d+)",
         "{} B",
         "struct sk_buff of x86-64; the buffer is a power of two with room for headroom and shared info, as "
@@ -72,7 +72,7 @@ CONSTANTS = (
     ),
     Constant(
         "The memory controller drains its queue of pending writes in batches of so many cache lines",
-        "sim/src/host/path/write_queue.rs",
+        "sim/src/host/path/memory.rs",
         r"BATCH_LINES: u64 = (\d+)",
         "{}",
         "Half of the 32 entries of a channel: watermarks half of the queue apart, and channels one after the "
@@ -80,7 +80,7 @@ CONSTANTS = (
     ),
     Constant(
         "Frame of an RHCC probe and of its answer: as a CNP",
-        "proto/src/wire/cnp.rs",
+        "proto/src/wire/bth.rs",
         r"RESERVED_LEN: usize = (\d+)",
         "{} B after the BTH",
         "The format of probes is not published. A CNP has room for two timestamps of 8 B where its reserved "
@@ -96,7 +96,7 @@ CONSTANTS = (
     ),
     Constant(
         "Bytes of an ETS round for each per cent of a class's share",
-        "proto/src/scheduling/ets.rs",
+        "proto/src/scheduling.rs",
         r"BYTES_PER_WEIGHT: i64 = (\d+)",
         "{} B",
         "No document gives the quantum of a NIC or switch. A round is then 6,400 B, about as short as rounds "
@@ -104,21 +104,21 @@ CONSTANTS = (
     ),
     Constant(
         "First bin of a time series",
-        "sim/src/record/bins.rs",
+        "sim/src/record/series.rs",
         r"FIRST_BIN: Time = Time::from_us\((\d+)\)",
         "{} us",
         "Shorter than a round trip through one switch (3.4 us at the defaults): no signal acts faster.",
     ),
     Constant(
         "Bins are merged by",
-        "sim/src/record/bins.rs",
+        "sim/src/record/series.rs",
         r"match self\.merge_by_two \{\s+false => self\.merge::<(\d)>\(\),\s+true => self\.merge::<(\d)>\(\),",
         "{} and {} in turn",
         "Bins then last 1, 5, 10, 50, 100 us and so on, which read well on an axis.",
     ),
     Constant(
         "`run.skip: steady` looks at windows of this length and more",
-        "sim/src/simulation/skipping/observed.rs",
+        "sim/src/simulation/skipping.rs",
         r"FIRST_WINDOW: Time = Time::from_us\((\d+)\)",
         "{} us",
         "Of the order of a controller's timers, which are 50 to 1,500 us.",
@@ -126,7 +126,7 @@ CONSTANTS = (
     Constant(
         "What goes by packets of a span of the plan before `run.skip: steady` skips in it, where there are "
         "marks or controllers that hear ACKs, and where there are none",
-        "sim/src/simulation/skipping/mod.rs",
+        "sim/src/simulation/skipping.rs",
         r"FIRST_PART: \[f64; 2\] = \[1\.0 / (\d+)\.0, 1\.0 / (\d+)\.0\]",
         "1/{} and 1/{}",
         "Controllers take tens of milliseconds to drain what an incast began with. When a 300th was taken "
@@ -134,14 +134,14 @@ CONSTANTS = (
     ),
     Constant(
         "Its first step, in lengths of the sample, likewise",
-        "sim/src/simulation/skipping/mod.rs",
+        "sim/src/simulation/skipping.rs",
         r"FIRST_STEP: \[f64; 2\] = \[(\d)\.0, (\d)\.0\]",
         "{} and {}",
         "Each step is checked by packets before one of twice the length.",
     ),
     Constant(
         "Errors of queues, and of CNPs and marks, that it may state, in those of goodput",
-        "sim/src/simulation/skipping/judged.rs",
+        "sim/src/simulation/skipping.rs",
         r"QUEUES: f64 = (\d+)\.0;\s+const SIGNALS: f64 = (\d+)\.0",
         "{} and {}",
         "Their batches differ more than those of goodput do, and nothing would ever be skipped at the same "
@@ -149,7 +149,7 @@ CONSTANTS = (
     ),
     Constant(
         "The least error that it states",
-        "sim/src/simulation/skipping/judged.rs",
+        "sim/src/simulation/skipping.rs",
         r"LEAST_STATED: f64 = ([\de-]+)",
         "{}",
         "What a sample does not see, such as a rare pause, moved goodput by up to 0.07 % where its batches "
@@ -157,7 +157,7 @@ CONSTANTS = (
     ),
     Constant(
         "Most packets outstanding on a queue pair",
-        "sim/src/world/traffic.rs",
+        "sim/src/world.rs",
         r"tx_depth > 1 << (\d+)",
         "2^{}",
         "Half of the 24-bit PSN space may be outstanding; a quarter leaves no doubt about which packet a PSN "

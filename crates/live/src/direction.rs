@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
-use tailback_proto::aqm::ecn::EcnThresholds;
+use tailback_proto::aqm::red::EcnThresholds;
 use tailback_proto::flow_control::pfc::{pause_span, PauseSink, PauseSource};
 use tailback_proto::units::{Rate, Time};
 use tailback_proto::wire::{MacAddress, Pfc, FCS_BYTES, PREAMBLE_AND_GAP_BYTES};

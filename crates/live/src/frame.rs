@@ -1,6 +1,6 @@
 //! What a congestion point reads of a frame, and changes in it.
 
-use tailback_proto::wire::ipv4::{CE, NOT_ECT};
+use tailback_proto::wire::ip::{CE, NOT_ECT};
 use tailback_proto::wire::{Bth, EtherType, Ethernet, Opcode, Udp, Vlan};
 
 /// Where the headers of a frame begin, as far as it has them.

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use rand_pcg::Pcg64Mcg;
 use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::flow_control::pfc::{pause_span, PauseSink};
-use tailback_proto::nic::work::{Event, Operation, ReceiveRequest, SendRequest, Status};
+use tailback_proto::nic::queue_pair::{Event, Operation, ReceiveRequest, SendRequest, Status};
 use tailback_proto::nic::{Access, Connection, Counters, Nic, NicSettings, Region, Transmit};
 use tailback_proto::units::Time;
-use tailback_proto::wire::ipv4::{CE, ECT_0, NOT_ECT, PROTOCOL_UDP};
+use tailback_proto::wire::ip::{CE, ECT_0, NOT_ECT, PROTOCOL_UDP};
 use tailback_proto::wire::{EtherType, Ethernet, Frame, Ip, Ipv4, MacAddress, Opcode, Pfc, Udp};
 
 use crate::counted::{count, wire_bytes, HostCounters, Sending, Sends};

@@ -27,7 +27,7 @@ pub struct PointSettings {
     pub events: Vec<EventSettings>,
 }
 
-/// Marking of RoCE switches: see [`tailback_proto::aqm::ecn::EcnThresholds`].
+/// Marking of RoCE switches: see [`tailback_proto::aqm::red::EcnThresholds`].
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EcnSettings {

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
-use tailback_proto::aqm::ecn::EcnThresholds;
+use tailback_proto::aqm::red::EcnThresholds;
 use tailback_proto::flow_control::pfc::{pause_span, PauseSink, PauseSource};
-use tailback_proto::scheduling::ets::pick_round_robin;
+use tailback_proto::scheduling::pick_round_robin;
 use tailback_proto::units::Time;
 use tailback_proto::wire::{EtherType, Ethernet, MacAddress, Pfc, FCS_BYTES};
 

@@ -7,8 +7,8 @@ use pcap_file::pcap::{PcapPacket, PcapWriter};
 use serde_json::{json, Value};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
-use tailback_proto::wire::cnp::cnp;
-use tailback_proto::wire::ipv4::{CE, ECT_0, PROTOCOL_UDP};
+use tailback_proto::wire::bth::cnp;
+use tailback_proto::wire::ip::{CE, ECT_0, PROTOCOL_UDP};
 use tailback_proto::wire::*;
 
 const SOURCE: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);

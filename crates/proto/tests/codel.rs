@@ -1,8 +1,8 @@
 //! CoDel and FQ-CoDel: examples of RFC 8289 and RFC 8290, with the arithmetic that the kernel does.
 
 use tailback_proto::aqm::codel::{Codel, CodelParameters, CodelQueueParameters};
-use tailback_proto::aqm::fq_codel::{FqCodel, FqCodelParameters};
-use tailback_proto::aqm::skb::{DropReason, Enqueue, Skb};
+use tailback_proto::aqm::codel::{FqCodel, FqCodelParameters};
+use tailback_proto::aqm::qdisc::{DropReason, Enqueue, Skb};
 use tailback_proto::units::{Bytes, Time};
 
 const MTU: u32 = 1514;

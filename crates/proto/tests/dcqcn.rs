@@ -1,8 +1,8 @@
 //! DCQCN against first principles: worked examples with the arithmetic shown, and properties under any input.
 
 use proptest::prelude::*;
+use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::congestion::dcqcn::*;
-use tailback_proto::congestion::notification_point::NotificationPoint;
 use tailback_proto::congestion::{Controller, Uses};
 use tailback_proto::units::{Rate, Time};
 

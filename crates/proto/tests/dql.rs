@@ -1,7 +1,7 @@
 //! Dynamic queue limits: their rules transcribed a second time, over whole numbers that do not wrap, and what must hold.
 
 use proptest::prelude::*;
-use tailback_proto::flow_control::dql::{Dql, DqlParameters, HOLD_TIME};
+use tailback_proto::flow_control::byte_queue_limits::{Dql, DqlParameters, HOLD_TIME};
 use tailback_proto::units::Time;
 
 /// The rules as lib/dynamic_queue_limits.c states them, told from the sums of what was queued and completed.

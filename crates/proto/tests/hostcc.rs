@@ -1,7 +1,7 @@
 //! hostCC against its authors' module: worked examples with the arithmetic shown, and its rules under any input.
 
 use proptest::prelude::*;
-use tailback_proto::congestion::hostcc::{HostCc, HostCcParameters};
+use tailback_proto::congestion::host::{HostCc, HostCcParameters};
 use tailback_proto::parameters::Declared;
 use tailback_proto::units::{Rate, Time};
 

@@ -5,8 +5,7 @@ mod nic_link;
 
 use nic_alone::*;
 use nic_link::{CONNECTION, KEY, MEMORY};
-use tailback_proto::nic::work::*;
-use tailback_proto::nic::*;
+use tailback_proto::nic::queue_pair::*;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
 use tailback_proto::wire::*;

@@ -4,7 +4,7 @@ mod nic_link;
 
 use nic_link::*;
 use proptest::prelude::*;
-use tailback_proto::nic::work::*;
+use tailback_proto::nic::queue_pair::*;
 use tailback_proto::nic::{Access, Connection, Nic, Region};
 use tailback_proto::units::Time;
 use tailback_proto::wire::*;

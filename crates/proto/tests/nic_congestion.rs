@@ -10,7 +10,7 @@ use tailback_proto::congestion::timely::TimelyParameters;
 use tailback_proto::nic::*;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::{Bytes, Time};
-use tailback_proto::wire::cnp::cnp;
+use tailback_proto::wire::bth::cnp;
 use tailback_proto::wire::*;
 
 /// TIMELY's segments of two packets on 100 Gbit/s, where a byte takes 80 ps. Each leaves at once and asks for an ACK. Its RTT is

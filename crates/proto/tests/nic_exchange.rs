@@ -5,14 +5,14 @@ mod nic_link;
 use nic_link::*;
 use proptest::prelude::*;
 use tailback_proto::congestion::builtin::Settings;
-use tailback_proto::nic::work::*;
+use tailback_proto::nic::queue_pair::*;
 use tailback_proto::nic::Connection;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
 use tailback_proto::wire::{ImmDt, NakCode};
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum MessageKind {
     Send,
     SendImmediate,
     Write,
@@ -21,7 +21,7 @@ enum Kind {
 }
 
 /// What one end asks of the other: operations and their lengths.
-type Work = Vec<(Kind, u32)>;
+type Work = Vec<(MessageKind, u32)>;
 
 /// Memory of an end: what it sends, what it is sent by WRITE, what it receives by SEND, what its READs bring. Every message has
 /// its own part of each.
@@ -36,22 +36,24 @@ fn pattern(end: usize, at: usize) -> u8 {
     ((at * 7 + at / 251) ^ (end * 0x55)) as u8
 }
 
-fn request(number: usize, kind: Kind, length: u32) -> SendRequest {
+fn request(number: usize, kind: MessageKind, length: u32) -> SendRequest {
     let offset = number as u64 * ROOM as u64;
     let immediate = Some(ImmDt(number as u32));
     let (r_key, remote_address) = (KEY, TARGET + offset);
     let (operation, address) = match kind {
-        Kind::Send => (Operation::Send { immediate: None }, SOURCE + offset),
-        Kind::SendImmediate => (Operation::Send { immediate }, SOURCE + offset),
-        Kind::Write => (Operation::Write { remote_address, r_key, immediate: None }, SOURCE + offset),
-        Kind::WriteImmediate => (Operation::Write { remote_address, r_key, immediate }, SOURCE + offset),
-        Kind::Read => (Operation::Read { remote_address: SOURCE + offset, r_key }, FETCHED + offset),
+        MessageKind::Send => (Operation::Send { immediate: None }, SOURCE + offset),
+        MessageKind::SendImmediate => (Operation::Send { immediate }, SOURCE + offset),
+        MessageKind::Write => (Operation::Write { remote_address, r_key, immediate: None }, SOURCE + offset),
+        MessageKind::WriteImmediate => {
+            (Operation::Write { remote_address, r_key, immediate }, SOURCE + offset)
+        }
+        MessageKind::Read => (Operation::Read { remote_address: SOURCE + offset, r_key }, FETCHED + offset),
     };
     SendRequest { wr_id: number as u64, operation, address, length }
 }
 
-fn takes_receive(kind: Kind) -> bool {
-    !matches!(kind, Kind::Write | Kind::Read)
+fn takes_receive(kind: MessageKind) -> bool {
+    !matches!(kind, MessageKind::Write | MessageKind::Read)
 }
 
 /// Posts receives `from..to` at an end.
@@ -118,7 +120,7 @@ fn exchange(
             wr_id: place as u64,
             status: Status::Success,
             length,
-            immediate: matches!(kind, Kind::SendImmediate | Kind::WriteImmediate)
+            immediate: matches!(kind, MessageKind::SendImmediate | MessageKind::WriteImmediate)
                 .then_some(ImmDt(number as u32)),
         });
         assert!(received.copied().eq(expected), "received by {end}: {:?}", cable.ends[end].events);
@@ -135,16 +137,18 @@ fn exchange(
         for (number, &(kind, length)) in works[1 - end].iter().enumerate() {
             let offset = number as u64 * ROOM as u64;
             match kind {
-                Kind::Write | Kind::WriteImmediate => copy(1 - end, SOURCE + offset, TARGET + offset, length),
-                Kind::Send | Kind::SendImmediate => {
+                MessageKind::Write | MessageKind::WriteImmediate => {
+                    copy(1 - end, SOURCE + offset, TARGET + offset, length)
+                }
+                MessageKind::Send | MessageKind::SendImmediate => {
                     copy(1 - end, SOURCE + offset, RECEIVED + receives * ROOM as u64, length)
                 }
-                Kind::Read => {}
+                MessageKind::Read => {}
             }
             receives += takes_receive(kind) as u64;
         }
         for (number, &(kind, length)) in works[end].iter().enumerate() {
-            if let Kind::Read = kind {
+            if let MessageKind::Read = kind {
                 let offset = number as u64 * ROOM as u64;
                 copy(1 - end, SOURCE + offset, FETCHED + offset, length);
             }
@@ -156,13 +160,13 @@ fn exchange(
     }
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
+fn kind() -> impl Strategy<Value = MessageKind> {
     prop_oneof![
-        Just(Kind::Send),
-        Just(Kind::SendImmediate),
-        Just(Kind::Write),
-        Just(Kind::WriteImmediate),
-        Just(Kind::Read)
+        Just(MessageKind::Send),
+        Just(MessageKind::SendImmediate),
+        Just(MessageKind::Write),
+        Just(MessageKind::WriteImmediate),
+        Just(MessageKind::Read)
     ]
 }
 
@@ -216,9 +220,15 @@ proptest! {
 
 #[test]
 fn psns_wrap_in_the_middle_of_each_kind_of_message() {
-    for kind in [Kind::Send, Kind::SendImmediate, Kind::Write, Kind::WriteImmediate, Kind::Read] {
+    for kind in [
+        MessageKind::Send,
+        MessageKind::SendImmediate,
+        MessageKind::Write,
+        MessageKind::WriteImmediate,
+        MessageKind::Read,
+    ] {
         for psn in 0xff_fff0..=0xff_ffff {
-            let work = vec![(kind, ROOM), (Kind::Write, 5000), (kind, 1)];
+            let work = vec![(kind, ROOM), (MessageKind::Write, 5000), (kind, 1)];
             let fates = [Fate::Arrives, Fate::Arrives, Fate::IsLost, Fate::Arrives, Fate::IsLost];
             let none = Settings::None(Default::default());
             exchange(&none, CONNECTION, [psn, 3], &[work.clone(), vec![(kind, ROOM)]], &fates, false);
@@ -233,7 +243,7 @@ fn a_dead_link_ends_in_an_error() {
         let fate = |number| if number < dies_at { Fate::Arrives } else { Fate::IsLost };
         let mut cable = Cable::new(&[(CONNECTION, 0, 0)], fate);
         for number in 0..4 {
-            cable.post(0, 0, request(number, [Kind::Write, Kind::Read][number % 2], 6000));
+            cable.post(0, 0, request(number, [MessageKind::Write, MessageKind::Read][number % 2], 6000));
         }
         post_receives(&mut cable, 0, 0, 2);
         cable.run();
@@ -261,7 +271,7 @@ fn a_dead_link_ends_in_an_error() {
                 Event::Received { wr_id: 1, status: Status::Flushed, .. },
             ]
         ));
-        let late = cable.ends[0].nic.post_send(cable.now, qpn, request(0, Kind::Send, 1));
+        let late = cable.ends[0].nic.post_send(cable.now, qpn, request(0, MessageKind::Send, 1));
         assert_eq!(late, Err(PostError::Failed));
     }
 }
@@ -271,7 +281,7 @@ fn a_dead_link_ends_in_an_error() {
 fn rnr_retries_end() {
     for rnr_retry in 0..7 {
         let mut cable = Cable::new(&[(Connection { rnr_retry, ..CONNECTION }, 0, 0)], |_| Fate::Arrives);
-        cable.post(0, 0, request(0, Kind::Send, 100));
+        cable.post(0, 0, request(0, MessageKind::Send, 100));
         cable.run();
         let failure = Failure::RnrRetriesExceeded;
         assert_eq!(cable.ends[0].events[0], Event::Failed { qpn: cable.qpns[0][0], failure });
@@ -284,10 +294,10 @@ fn rnr_retries_end() {
 #[test]
 fn a_refused_request_fails_both_ends() {
     let mut cable = Cable::new(&[(CONNECTION, 9, 9)], |_| Fate::Arrives);
-    cable.post(0, 0, request(0, Kind::Write, 3000));
+    cable.post(0, 0, request(0, MessageKind::Write, 3000));
     let operation = Operation::Write { remote_address: 0, r_key: KEY + 1, immediate: None };
-    cable.post(0, 0, SendRequest { operation, ..request(1, Kind::Write, 3000) });
-    cable.post(0, 0, request(2, Kind::Write, 3000));
+    cable.post(0, 0, SendRequest { operation, ..request(1, MessageKind::Write, 3000) });
+    cable.post(0, 0, request(2, MessageKind::Write, 3000));
     cable.run();
     let (a, b) = (cable.qpns[0][0], cable.qpns[1][0]);
     let code = NakCode::RemoteAccessError;

@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 use std::collections::HashMap;
 use tailback_proto::aqm::codel::{Codel, CodelParameters, CodelQueueParameters};
-use tailback_proto::aqm::fifo::{Fifo, FifoLimit};
-use tailback_proto::aqm::fq_codel::{FqCodel, FqCodelParameters};
+use tailback_proto::aqm::codel::{FqCodel, FqCodelParameters};
+use tailback_proto::aqm::qdisc::TbfParameters;
 use tailback_proto::aqm::qdisc::{Discipline, Qdisc};
+use tailback_proto::aqm::qdisc::{DropReason, Enqueue, Skb};
+use tailback_proto::aqm::qdisc::{Fifo, FifoLimit};
 use tailback_proto::aqm::red::{Red, RedArguments};
 use tailback_proto::aqm::sfq::{Sfq, SfqParameters};
-use tailback_proto::aqm::skb::{DropReason, Enqueue, Skb};
-use tailback_proto::aqm::tbf::TbfParameters;
 use tailback_proto::units::{Bytes, Rate, Time};
 
 fn red() -> Red {

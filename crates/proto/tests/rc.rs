@@ -5,7 +5,7 @@ mod rc_link;
 use proptest::prelude::*;
 use rc_link::{DELAY, GAP, PARAMETERS};
 use std::collections::BTreeMap;
-use tailback_proto::congestion::notification_point::NotificationPoint;
+use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::transport::rc::*;
 use tailback_proto::units::Time;
 

@@ -4,8 +4,8 @@ mod red_arguments;
 
 use proptest::prelude::*;
 use red_arguments::RED;
+use tailback_proto::aqm::qdisc::{DropReason, Enqueue, Skb};
 use tailback_proto::aqm::red::{idle_table, w_log, Red, RedArguments, RedParameters};
-use tailback_proto::aqm::skb::{DropReason, Enqueue, Skb};
 use tailback_proto::units::Time;
 
 fn parameters(arguments: RedArguments) -> RedParameters {

@@ -18,11 +18,11 @@
 mod red_arguments;
 
 use red_arguments::RED;
-use tailback_proto::aqm::fifo::{Fifo, FifoLimit};
+use tailback_proto::aqm::qdisc::TbfParameters;
 use tailback_proto::aqm::qdisc::{Discipline, OwnStatistics, Qdisc};
+use tailback_proto::aqm::qdisc::{Enqueue, Skb};
+use tailback_proto::aqm::qdisc::{Fifo, FifoLimit};
 use tailback_proto::aqm::red::{Red, RedStatistics};
-use tailback_proto::aqm::skb::{Enqueue, Skb};
-use tailback_proto::aqm::tbf::TbfParameters;
 use tailback_proto::transport::rc::{RcParameters, Requester, Responder, SlowRestart, Verdict};
 use tailback_proto::units::{Bytes, Rate, Time};
 

@@ -1,8 +1,8 @@
 //! RHCC against its paper: worked examples with the arithmetic shown, bounds under any input, and a closed loop.
 
 use proptest::prelude::*;
-use tailback_proto::congestion::rhcc::receiver::{Receiver, ReceiverParameters};
-use tailback_proto::congestion::rhcc::sender::{Law, RhccParameters, Sender, SenderParameters};
+use tailback_proto::congestion::rhcc::{Law, RhccParameters, Sender, SenderParameters};
+use tailback_proto::congestion::rhcc::{Receiver, ReceiverParameters};
 use tailback_proto::congestion::{Controller, Link};
 use tailback_proto::parameters::{Declared, FallingRates};
 use tailback_proto::units::{Bytes, Rate, Time};

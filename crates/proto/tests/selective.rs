@@ -5,8 +5,8 @@ mod rc_link;
 use proptest::prelude::*;
 use rc_link::{DELAY, GAP};
 use std::collections::{BTreeMap, BTreeSet};
+use tailback_proto::transport::rc::SelectiveRepeat;
 use tailback_proto::transport::rc::*;
-use tailback_proto::transport::selective::SelectiveRepeat;
 use tailback_proto::units::Time;
 
 const SELECTIVE: SelectiveRepeat = SelectiveRepeat {
@@ -90,7 +90,7 @@ impl<'a> Exchange<'a> {
         rc_link::run(self)
     }
 
-    fn hear(&mut self, now: Time, psn: u32, ahead: u32, told: Told) {
+    fn hear(&mut self, now: Time, psn: u32, ahead: u32, told: NakCause) {
         self.losses += self.requester.on_selective_nak(&self.p, now, psn, ahead, told).1 as usize;
     }
 
@@ -175,8 +175,8 @@ impl rc_link::Exchange for Exchange<'_> {
                 };
                 self.put(now, answer);
             }
-            Packet::Nak(psn, ahead) => self.hear(now, psn, ahead, Told::Arrived),
-            Packet::TrimmedNak(psn, ahead) => self.hear(now, psn, ahead, Told::Trimmed),
+            Packet::Nak(psn, ahead) => self.hear(now, psn, ahead, NakCause::Arrived),
+            Packet::TrimmedNak(psn, ahead) => self.hear(now, psn, ahead, NakCause::Trimmed),
         }
         assert!(self.requester.acknowledged() <= self.responder.received(), "acknowledged before it arrived");
     }

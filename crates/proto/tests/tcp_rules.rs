@@ -2,7 +2,7 @@
 
 mod tcp_link;
 
-use tailback_proto::transport::tcp::rto::Rto;
+use tailback_proto::transport::tcp::sender::Rto;
 use tailback_proto::transport::tcp::*;
 use tailback_proto::units::{Rate, Time};
 use tcp_link::one_end::*;

@@ -1,8 +1,8 @@
 //! The transmit queue of a veth device: worked examples, and properties under arbitrary sequences of what both ends do.
 
 use proptest::prelude::*;
-use tailback_proto::flow_control::dql::DqlParameters;
-use tailback_proto::flow_control::veth_queue::*;
+use tailback_proto::flow_control::byte_queue_limits::DqlParameters;
+use tailback_proto::flow_control::byte_queue_limits::*;
 use tailback_proto::units::Time;
 
 fn queue(ring: u32, on_full: OnFull, charge: Charge, tx_usecs: u64) -> VethQueue {

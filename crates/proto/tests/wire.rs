@@ -5,8 +5,8 @@
 use pcap_file::pcap::PcapReader;
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use tailback_proto::wire::cnp::cnp;
-use tailback_proto::wire::ipv4::{CE, ECT_0, PROTOCOL_UDP};
+use tailback_proto::wire::bth::cnp;
+use tailback_proto::wire::ip::{CE, ECT_0, PROTOCOL_UDP};
 use tailback_proto::wire::*;
 
 const RXE: &[u8] = include_bytes!("data/rxe_write.pcap");

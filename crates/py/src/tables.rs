@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tailback_sim::record::{
-    Cells, Counter, Entity, Flow, FlowBlock, FlowBlocks, Read, Series, Signals, Told, Who, COLUMNS,
+    Cells, Counter, Entity, Flow, FlowBlock, FlowBlocks, Read, Series, Signals, SignalRow, SignalEnds, COLUMNS,
 };
 
 use crate::Failure;
@@ -225,11 +225,11 @@ fn dictionary(keys: Int32Array, names: ArrayRef) -> Result<ArrayRef, ArrowError>
 /// A row for each bin, or for the whole run, with a signal to wait.
 pub fn signals(signals: &Signals) -> Table {
     let rows = || signals.rows.iter();
-    let text = |text: fn(&Who) -> &str| {
+    let text = |text: fn(&SignalEnds) -> &str| {
         let (places, names) = places(signals.who.iter().map(text));
         dictionary(rows().map(|row| places[row.who as usize]).collect(), names)
     };
-    let lasts = |row: &Told| signals.who[row.who as usize].signal.lasts();
+    let lasts = |row: &SignalRow| signals.who[row.who as usize].signal.lasts();
     table(vec![
         ("queue", text(|who| &who.queue)?),
         ("signal", text(|who| who.signal.name())?),

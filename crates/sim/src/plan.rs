@@ -5,41 +5,31 @@ use std::collections::HashMap;
 use tailback_proto::parameters::{Declared, Refused};
 use tailback_proto::units::Time;
 
-mod bridge;
 mod check;
 mod fabric;
 mod host;
-mod host_control;
-mod host_path;
 mod jobs;
-mod limits;
+mod linux;
 mod nic;
-mod operations;
-mod qdisc;
 mod run;
-mod skip;
 mod traffic;
-mod veth;
 pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
+pub use tailback_proto::flow_control::pfc::WatchdogParameters;
 pub use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
-pub use tailback_proto::flow_control::watchdog::WatchdogParameters;
 pub use tailback_proto::transport::rc::{LossRecovery, SlowRestart, TransportParameters};
 pub use tailback_proto::transport::tcp::{Control as TcpControl, TcpSettings};
 
 pub use crate::host::cpu::CpuParameters;
 pub use crate::record::RecordParameters;
 
-pub use bridge::*;
+pub use crate::plan::host::*;
+pub use crate::plan::jobs::{Column, OperationPlan, Operations};
+pub use crate::plan::linux::*;
 pub use fabric::*;
-pub use host_control::*;
-pub use host_path::*;
 pub use jobs::*;
 pub use nic::*;
-pub use operations::{Column, OperationPlan, Operations};
-pub use qdisc::*;
 pub use run::*;
 pub use traffic::*;
-pub use veth::*;
 
 /// Why a plan cannot run: one line.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use tailback_proto::units::Time;
 
-use crate::engine::{EventQueue, Place, Turns};
+use crate::engine::{EventKey, EventQueue, Turns};
 use crate::event::Event;
 
 /// A run under way, as every model sees it.
@@ -83,7 +83,7 @@ impl Run {
     #[inline(never)] // there are many callers, and what they do leaves the registers no room for it
     fn schedule_code(&mut self, time: Time, code: u32) {
         if self.turns.are_taken() {
-            self.turns.push(Place::of(time.min(EventQueue::HORIZON), code, 0), code);
+            self.turns.push(EventKey::of(time.min(EventQueue::HORIZON), code, 0), code);
         } else {
             self.events.push(time, code);
         }
@@ -95,14 +95,14 @@ impl Run {
     pub fn schedule_quiet(&mut self, time: Time, event: Event) {
         let code = event.encode();
         if self.keeps_beside && self.events.is_free_beside() {
-            self.events.keep_beside(Place::of(time.min(EventQueue::HORIZON), code, 0), code);
+            self.events.keep_beside(EventKey::of(time.min(EventQueue::HORIZON), code, 0), code);
         } else {
             self.schedule_code(time, code);
         }
     }
 
     /// The same at a place of its own.
-    pub fn schedule_at(&mut self, place: Place, code: u32) {
+    pub fn schedule_at(&mut self, place: EventKey, code: u32) {
         if self.turns.are_taken() {
             self.turns.push(place, code);
         } else {
@@ -119,7 +119,7 @@ impl Run {
     #[inline(never)] // as above
     fn schedule_code_across(&mut self, node: u32, time: Time, code: u32) {
         if self.turns.are_taken() {
-            self.turns.push_to(node as usize, Place::of(time.min(EventQueue::HORIZON), code, 0), code);
+            self.turns.push_to(node as usize, EventKey::of(time.min(EventQueue::HORIZON), code, 0), code);
         } else {
             self.events.push(time, code);
         }

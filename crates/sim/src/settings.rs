@@ -1,28 +1,28 @@
 //! What the engine declares of its settings, for the front: its fields, their schema and their reference are made from it.
 
+use tailback_proto::aqm::codel::FqCodelParameters;
 use tailback_proto::aqm::codel::{CodelParameters, CodelQueueParameters};
-use tailback_proto::aqm::fifo::{BfifoParameters, PfifoParameters};
-use tailback_proto::aqm::fq_codel::FqCodelParameters;
+use tailback_proto::aqm::qdisc::TbfParameters;
+use tailback_proto::aqm::qdisc::{BfifoParameters, PfifoParameters};
 use tailback_proto::aqm::red::RedArguments;
 use tailback_proto::aqm::sfq::SfqParameters;
-use tailback_proto::aqm::tbf::TbfParameters;
-use tailback_proto::congestion::hostcc::HostCcParameters;
-use tailback_proto::congestion::rhcc::receiver::ReceiverParameters;
+use tailback_proto::congestion::host::HostCcParameters;
+use tailback_proto::congestion::rhcc::ReceiverParameters;
+use tailback_proto::flow_control::pfc::WatchdogParameters;
 use tailback_proto::flow_control::pfc::{HeadroomParameters, PauseParameters, PfcParameters};
-use tailback_proto::flow_control::watchdog::WatchdogParameters;
 use tailback_proto::parameters::Section;
 use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::transport::tcp::TcpSettings;
 
 use crate::host::cpu::CpuParameters;
-use crate::host::path::ddio::DdioParameters;
-use crate::host::path::settings::{
+use crate::host::path::memory::DdioParameters;
+use crate::host::path::{
     GpuParameters, MemoryParameters, PcieParameters, ReadsParameters, ReceiveBufferParameters,
     ReceiveThresholdParameters, StallsParameters,
 };
-use crate::linux::costs::{BqlParameters, BridgeCosts, BridgeParameters};
-use crate::linux::moderation::CoalescingParameters;
-use crate::linux::veth::settings::{ConsumerParameters, VethSettings};
+use crate::linux::device::CoalescingParameters;
+use crate::linux::softirq::{BqlParameters, BridgeCosts, BridgeParameters};
+use crate::linux::veth::{ConsumerParameters, VethSettings};
 use crate::plan::{
     BridgeCorePlan, BridgePortPlan, DatagramsPlan, EcnPlan, FailurePlan, FramesPlan, LinkPlan,
     MemoryLoadPlan, NicPlan, PingsPlan, PoolParameters, RunParameters, SharedParameters, SwitchModelPlan,

@@ -2,7 +2,6 @@
 
 #[cfg(test)]
 mod by_node;
-mod cuts;
 mod skipping;
 mod threads;
 mod windows;
@@ -18,7 +17,7 @@ use crate::capture::{Capture, CaptureSettings, Output};
 use crate::event::Event;
 use crate::fabric::Arrived;
 use crate::plan::{Plan, PlanError, Skip};
-use crate::record::{FlowRows, Listed, Recorder, Recording};
+use crate::record::{FlowRows, ListedQueues, Recorder, Recording};
 use crate::world::World;
 
 /// A run under way.
@@ -28,18 +27,18 @@ pub struct Simulation {
     plan: Plan,
     events: u64,
     capture: Option<Capture>,
-    work: Option<work::Carried>,
+    work: Option<work::RunningWork>,
     /// Where nodes take turns.
     windows: Option<windows::Windows>,
     /// Where it runs on several cores.
-    others: threads::Others,
+    others: threads::OtherParts,
     /// Where it skips what is steady.
     skipping: Option<Box<skipping::Skipping>>,
     /// There are controllers that are not built in, which may see the order of what happens at different nodes.
     external: bool,
     /// What is kept of messages that have left their slots.
     rows: FlowRows,
-    listed: Listed,
+    listed: ListedQueues,
 }
 
 /// How far a run is.
@@ -75,7 +74,7 @@ impl Simulation {
         let first = recorder.next_sample(world.fabric.run.skips.total);
         world.fabric.run.schedule(first, Event::Sample);
         world.schedule(&plan);
-        crate::host::build::schedule(&mut world.fabric.run, &plan);
+        crate::host::schedule(&mut world.fabric.run, &plan);
         if let Some(veth) = &plan.veth {
             world.linux.start_veths(&mut world.fabric.run, veth);
         }
@@ -87,11 +86,11 @@ impl Simulation {
             capture: None,
             work: None,
             windows: None,
-            others: threads::Others::default(),
+            others: threads::OtherParts::default(),
             skipping: None,
             external: !controls.is_empty(),
             rows: FlowRows::default(),
-            listed: Listed::default(),
+            listed: ListedQueues::default(),
         };
         simulation.carry_jobs()?;
         simulation.begin_skipping()?;

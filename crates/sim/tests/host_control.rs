@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tailback_proto::congestion::dctcp::DctcpParameters;
 use tailback_proto::congestion::hpcc::HpccParameters;
 use tailback_proto::congestion::parameters::RoundTrip;
-use tailback_proto::congestion::rhcc::sender::LawName;
+use tailback_proto::congestion::rhcc::LawName;
 use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::*;
 use tailback_sim::record::Recording;

@@ -224,11 +224,13 @@ fn a_rank_computes_no_longer_than_a_run_may_be() {
     let most = 1 << 55;
     let text = format!("jobs[0].steps[0]: compute is {}, above {}", u64::MAX, most - 1);
     assert_eq!(refused(StepPlan::Compute(u64::MAX)), text);
-    let operations =
-        vec![OperationPlan(0, What::Compute(US), vec![]), OperationPlan(1, What::Compute(u64::MAX), vec![])];
+    let operations = vec![
+        OperationPlan(0, StepWork::Compute(US), vec![]),
+        OperationPlan(1, StepWork::Compute(u64::MAX), vec![]),
+    ];
     assert_eq!(refused(StepPlan::Graph(operations.into())), text);
     // As long as may be, again and again: time does not run over.
-    let long = OperationPlan(0, What::Compute(most - 1), vec![]);
+    let long = OperationPlan(0, StepWork::Compute(most - 1), vec![]);
     let recording = run_with_faults(plan(2, vec![StepPlan::Graph(vec![long; 1000].into())]));
     assert!(recording.meta.faults[0].text.contains("computing, had not ended"));
 }
@@ -236,10 +238,10 @@ fn a_rank_computes_no_longer_than_a_run_may_be() {
 #[test]
 fn a_circle_is_named() {
     let operations = vec![
-        OperationPlan(0, What::Compute(US), vec![2]),
-        OperationPlan(0, What::Send { to: 1, bytes: 9, channel: 0 }, vec![0]),
-        OperationPlan(0, What::Reduce(5), vec![1]),
-        OperationPlan(1, What::Receive, vec![1]),
+        OperationPlan(0, StepWork::Compute(US), vec![2]),
+        OperationPlan(0, StepWork::Send { to: 1, bytes: 9, channel: 0 }, vec![0]),
+        OperationPlan(0, StepWork::Reduce(5), vec![1]),
+        OperationPlan(1, StepWork::Receive, vec![1]),
     ];
     let refused = Simulation::new(plan(2, vec![StepPlan::Graph(operations.into())])).map(|_| ()).unwrap_err();
     assert_eq!(refused.to_string(), "jobs[0]: operations 0, 1, 2 wait for each other in a circle");
@@ -272,17 +274,17 @@ fn graphs() -> impl Strategy<Value = (u32, Vec<OperationPlan>)> {
             let mut operations: Vec<OperationPlan> = Vec::new();
             for (rank, what, other, amount, after) in drawn {
                 let what = match what {
-                    0 => What::Compute(amount * 1000),
-                    1 => What::Reduce(amount),
-                    2 => What::Barrier,
-                    3 => What::Receive,
-                    _ => What::Send { to: (rank + 1 + other) % ranks, bytes: amount, channel: 0 },
+                    0 => StepWork::Compute(amount * 1000),
+                    1 => StepWork::Reduce(amount),
+                    2 => StepWork::Barrier,
+                    3 => StepWork::Receive,
+                    _ => StepWork::Send { to: (rank + 1 + other) % ranks, bytes: amount, channel: 0 },
                 };
                 let mut known: Vec<u32> = Vec::new();
                 for one in after.iter().filter(|_| !operations.is_empty()) {
                     let one = one.index(operations.len());
-                    let by_message = matches!(operations[one].1, What::Send { to, .. } if to == rank);
-                    let by_barrier = what == What::Barrier || operations[one].1 == What::Barrier;
+                    let by_message = matches!(operations[one].1, StepWork::Send { to, .. } if to == rank);
+                    let by_barrier = what == StepWork::Barrier || operations[one].1 == StepWork::Barrier;
                     if operations[one].0 == rank || by_message || by_barrier {
                         known.push(one as u32);
                     }
@@ -314,7 +316,7 @@ proptest! {
         let count = operations.len() as u64;
         let bytes: u64 = operations
             .iter()
-            .map(|one| if let What::Send { bytes, .. } = one.1 { bytes } else { 0 })
+            .map(|one| if let StepWork::Send { bytes, .. } = one.1 { bytes } else { 0 })
             .sum();
         let make = || {
             let mut plan = plan(ranks, vec![StepPlan::Graph(operations.clone().into())]);
@@ -351,7 +353,8 @@ proptest! {
 
 /// Seven ranks send two messages each to one, three times, each message with a queue pair of its own: with marks, or with losses, too.
 fn incast_of_messages(lossy: bool) -> Plan {
-    let send = |n: u32| OperationPlan(1 + n % 7, What::Send { to: 0, bytes: 100_000, channel: 0 }, vec![]);
+    let send =
+        |n: u32| OperationPlan(1 + n % 7, StepWork::Send { to: 0, bytes: 100_000, channel: 0 }, vec![]);
     let operations: Vec<OperationPlan> = (0..14).map(send).collect();
     let mut plan = plan(8, vec![StepPlan::Graph(operations.into())]);
     plan.nics[0].congestion = star(8).nics[0].congestion.clone();

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
-use tailback_proto::congestion::notification_point::CnpInterval;
+use tailback_proto::congestion::dcqcn::CnpInterval;
 use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_proto::wire::{write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 use tailback_sim::plan::{CongestionPlan, LinkPlan, Plan, SwitchPlan, WatchdogParameters, WriterPlan};

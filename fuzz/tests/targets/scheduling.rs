@@ -2,8 +2,8 @@
 
 use bolero::{check, TypeGenerator};
 use tailback_fuzz::{Clock, Magnitude, Span};
-use tailback_proto::interrupts::dim::{Dim, Sample, EVENTS, PROFILES};
-use tailback_proto::scheduling::ets::{pick_round_robin, Ets};
+use tailback_proto::interrupts::{Dim, EVENTS, PROFILES, Sample};
+use tailback_proto::scheduling::{Ets, pick_round_robin};
 
 /// Who is picked has something to send, strict classes go first, and a class with a share is served within bounds.
 #[test]

@@ -4,9 +4,9 @@
 use bolero::{check, TypeGenerator};
 use tailback_fuzz::{Clock, Magnitude, Span};
 use tailback_proto::transport::rc::{
-    Outgoing, RcParameters, Requester, Responder, SlowRestart, Timeout, Told, Verdict,
+    Outgoing, RcParameters, Requester, Responder, SlowRestart, Timeout, NakCause, Verdict,
 };
-use tailback_proto::transport::selective::SelectiveRepeat;
+use tailback_proto::transport::rc::SelectiveRepeat;
 use tailback_proto::transport::tcp::{
     AckSegment, ControlParameters, CubicParameters, DataSegment, DctcpParameters, SackBlocks, TcpParameters,
     TcpReceiver, TcpSender,
@@ -94,7 +94,7 @@ enum Answer {
     Ack(u32),
     Nak(u32),
     /// Of selective repeat: what is expected, by how many the packet that is answered is ahead, and what came of that.
-    Ahead(u32, u32, Told),
+    Ahead(u32, u32, NakCause),
 }
 
 struct RcPair {
@@ -138,11 +138,11 @@ impl RcPair {
             }
             Verdict::Placed => {
                 assert!(packet.sequence > before && self.ahead.insert(packet.sequence), "placed twice");
-                self.tell(packet.psn, Told::Arrived);
+                self.tell(packet.psn, NakCause::Arrived);
             }
             Verdict::Duplicate { .. } if packet.sequence > before => {
                 assert!(self.ahead.contains(&packet.sequence));
-                self.tell(packet.psn, Told::Arrived);
+                self.tell(packet.psn, NakCause::Arrived);
             }
             Verdict::Duplicate { ack } => {
                 assert!(packet.sequence < before);
@@ -157,7 +157,7 @@ impl RcPair {
         }
     }
 
-    fn tell(&mut self, psn: u32, told: Told) {
+    fn tell(&mut self, psn: u32, told: NakCause) {
         self.to_requester.push(Answer::Ahead(self.responder.nak_psn(), self.responder.ahead(psn), told));
     }
 
@@ -257,7 +257,7 @@ fn rc() {
                 RcInput::Trimmed(number, fate) => {
                     let packet = pick(&mut pair.to_responder, number, fate);
                     if let Some(packet) = packet.filter(|packet| pair.responder.takes(packet.psn)) {
-                        pair.tell(packet.psn, Told::Trimmed);
+                        pair.tell(packet.psn, NakCause::Trimmed);
                     }
                 }
                 RcInput::Answer(number, fate) => {
@@ -315,7 +315,7 @@ fn rc_noise() {
                 RcNoise::Ahead(span, psn, ahead, trimmed) => {
                     let psn = psn.get() as u32 & 0xff_ffff;
                     let now = clock.pass(span);
-                    let told = if trimmed { Told::Trimmed } else { Told::Arrived };
+                    let told = if trimmed { NakCause::Trimmed } else { NakCause::Arrived };
                     let newly = requester.on_selective_nak(&p, now, psn, ahead.get() as u32 & 0xffff, told).0;
                     assert_eq!(requester.acknowledged(), before + newly);
                 }

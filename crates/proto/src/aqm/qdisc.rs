@@ -11,14 +11,13 @@
 //! bypass it, and that the packet that was put back counts in the limits of pfifo, bfifo, CoDel, FQ-CoDel and SFQ (`dev_requeue_skb`
 //! adds it to `qlen` and `backlog`): here it waits beside them, one more than the limit.
 
-use super::codel::{Codel, CodelReadout};
-use super::fifo::Fifo;
-use super::fq_codel::{FqCodel, FqCodelStatistics};
+use std::collections::VecDeque;
+
+use super::codel::{Codel, CodelReadout, FqCodel, FqCodelStatistics};
 use super::red::{Red, RedStatistics};
 use super::sfq::Sfq;
-use super::skb::{DropReason, Enqueue, Skb};
-use super::tbf::{Tbf, TbfParameters};
-use crate::units::Time;
+use super::{PACKETS, SIZES};
+use crate::units::{Bytes, Rate, Time};
 
 /// The disciplines.
 #[derive(Clone, Debug)]
@@ -278,5 +277,364 @@ impl Qdisc {
             Discipline::FqCodel(fq_codel) => fq_codel.qlen(),
             Discipline::Sfq(sfq) => sfq.qlen(),
         }
+    }
+}
+
+// What a queueing discipline knows about a packet, and what happens to it.
+
+/// A packet in a queueing discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skb {
+    /// The caller's handle; never interpreted here.
+    pub packet: u32,
+    /// Length as the kernel counts it (`qdisc_pkt_len`): the Ethernet frame without preamble, gap and FCS.
+    pub bytes: u32,
+    /// Hash over addresses and ports (`skb_get_hash`), equal for all packets of a flow. All 32 bits must be well mixed.
+    pub flow_hash: u32,
+    /// Whether the IP header says ECT(0), ECT(1) or CE, so that it can be marked (`INET_ECN_set_ce`).
+    pub ect: bool,
+    /// When it was queued; set by the discipline.
+    pub enqueued: Time,
+}
+
+impl Skb {
+    /// A packet that is to be queued.
+    pub fn new(packet: u32, bytes: u32, flow_hash: u32, ect: bool) -> Self {
+        Skb { packet, bytes, flow_hash, ect, enqueued: Time::ZERO }
+    }
+
+    /// Memory that the kernel charges for it, bytes (`skb->truesize`): `struct sk_buff`, and the buffer with its headroom
+    /// and `struct skb_shared_info` in a power of two from `kmalloc` (net/core/skbuff.c, `__alloc_skb`).
+    ///
+    /// Assumption: the packet is linear. How much is charged for page fragments depends on the driver.
+    pub fn truesize(&self) -> u32 {
+        const SK_BUFF: u32 = 256;
+        const HEADROOM: u32 = 64;
+        const SHARED_INFO: u32 = 320;
+        SK_BUFF + (self.bytes + HEADROOM + SHARED_INFO).next_power_of_two()
+    }
+}
+
+/// The fate of an offered packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enqueue {
+    /// It is queued.
+    Queued {
+        /// Whether it was marked CE.
+        marked: bool,
+    },
+    /// It was dropped.
+    Dropped(DropReason),
+}
+
+/// Why a queueing discipline dropped a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropReason {
+    /// The queue is at its limit of packets or bytes.
+    Overlimit,
+    /// The queue is at its limit of memory.
+    Memory,
+    /// RED, between its thresholds.
+    EarlyProbability,
+    /// RED, above its upper threshold.
+    EarlyForced,
+    /// CoDel, at the head of the queue.
+    Sojourn,
+    /// SFQ: the flow is at its limit of packets.
+    FlowLimit,
+    /// SFQ: no slot is free for another flow.
+    Flows,
+    /// TBF: the packet is larger than the bucket.
+    TooLarge,
+    /// There is no queue.
+    NoQueue,
+}
+
+impl DropReason {
+    /// All of them, in order.
+    pub const ALL: [DropReason; 9] = [
+        DropReason::Overlimit,
+        DropReason::Memory,
+        DropReason::EarlyProbability,
+        DropReason::EarlyForced,
+        DropReason::Sojourn,
+        DropReason::FlowLimit,
+        DropReason::Flows,
+        DropReason::TooLarge,
+        DropReason::NoQueue,
+    ];
+}
+
+// The packets of many queues in one slab: once the slab has reached its full size, queues grow and shrink without allocating.
+
+/// No packet, no queue.
+pub(super) const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+struct Node {
+    skb: Skb,
+    next: u32,
+    previous: u32,
+}
+
+/// A queue of packets in a slab.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl List {
+    pub const EMPTY: List = List { head: NONE, tail: NONE };
+
+    pub fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+}
+
+/// The packets of all queues.
+#[derive(Clone, Debug)]
+pub(super) struct Slab {
+    nodes: Vec<Node>,
+    free: u32,
+}
+
+impl Slab {
+    pub fn new() -> Self {
+        Slab { nodes: Vec::new(), free: NONE }
+    }
+
+    pub fn push_back(&mut self, list: &mut List, skb: Skb) {
+        let node = Node { skb, next: NONE, previous: list.tail };
+        let index = match self.free {
+            NONE => {
+                self.nodes.push(node);
+                self.nodes.len() as u32 - 1
+            }
+            index => {
+                self.free = self.nodes[index as usize].next;
+                self.nodes[index as usize] = node;
+                index
+            }
+        };
+        match list.tail {
+            NONE => list.head = index,
+            tail => self.nodes[tail as usize].next = index,
+        }
+        list.tail = index;
+    }
+
+    pub fn pop_front(&mut self, list: &mut List) -> Option<Skb> {
+        let index = list.head;
+        let Node { skb, next, .. } = *self.nodes.get(index as usize)?;
+        list.head = next;
+        match next {
+            NONE => list.tail = NONE,
+            next => self.nodes[next as usize].previous = NONE,
+        }
+        self.release(index);
+        Some(skb)
+    }
+
+    pub fn pop_back(&mut self, list: &mut List) -> Option<Skb> {
+        let index = list.tail;
+        let Node { skb, previous, .. } = *self.nodes.get(index as usize)?;
+        list.tail = previous;
+        match previous {
+            NONE => list.head = NONE,
+            previous => self.nodes[previous as usize].next = NONE,
+        }
+        self.release(index);
+        Some(skb)
+    }
+
+    fn release(&mut self, index: u32) {
+        self.nodes[index as usize].next = self.free;
+        self.free = index;
+    }
+}
+
+// `pfifo` and `bfifo`: first in, first out, with a limit in packets or bytes; the packet that finds it full is dropped.
+//
+// Source: Linux net/sched/sch_fifo.c.
+
+crate::parameters! {
+    /// First in, first out, with a limit in packets.
+    pub struct PfifoParameters {
+        /// Most packets that wait.
+        limit: u32 = 1000, in PACKETS, source "Linux: txqueuelen, of Ethernet 1000";
+    }
+}
+
+crate::parameters! {
+    /// First in, first out, with a limit in bytes.
+    pub struct BfifoParameters {
+        /// Most bytes that wait; null: 1000 times the device's MTU and 14 B.
+        limit: Bytes, or null, in SIZES,
+            source "Linux net/sched/sch_fifo.c: txqueuelen times psched_mtu";
+    }
+}
+
+/// How much may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FifoLimit {
+    /// `pfifo`.
+    Packets(u32),
+    /// `bfifo`; a packet that would bring the queue above this is dropped.
+    Bytes(u32),
+}
+
+/// State.
+#[derive(Clone, Debug)]
+pub struct Fifo {
+    limit: FifoLimit,
+    packets: VecDeque<Skb>,
+    backlog_bytes: u64,
+}
+
+impl Fifo {
+    /// An empty queue.
+    pub fn new(limit: FifoLimit) -> Self {
+        Fifo { limit, packets: VecDeque::new(), backlog_bytes: 0 }
+    }
+
+    /// Puts a packet at the end, or drops it.
+    pub fn enqueue(&mut self, mut skb: Skb, now: Time) -> Enqueue {
+        let fits = match self.limit {
+            FifoLimit::Packets(limit) => self.packets.len() < limit as usize,
+            FifoLimit::Bytes(limit) => self.backlog_bytes + skb.bytes as u64 <= limit as u64,
+        };
+        if !fits {
+            return Enqueue::Dropped(DropReason::Overlimit);
+        }
+        skb.enqueued = now;
+        self.backlog_bytes += skb.bytes as u64;
+        self.packets.push_back(skb);
+        Enqueue::Queued { marked: false }
+    }
+
+    /// Takes the packet at the head.
+    pub fn dequeue(&mut self) -> Option<Skb> {
+        let skb = self.packets.pop_front()?;
+        self.backlog_bytes -= skb.bytes as u64;
+        Some(skb)
+    }
+
+    /// The packet at the head.
+    pub fn peek(&self) -> Option<&Skb> {
+        self.packets.front()
+    }
+
+    /// Bytes waiting.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.backlog_bytes
+    }
+
+    /// Packets waiting.
+    pub fn qlen(&self) -> usize {
+        self.packets.len()
+    }
+}
+
+// Token bucket filter: a rate and a burst; packets wait in a child discipline until there are tokens.
+//
+// Source: Linux net/sched/sch_tbf.c and `psched_l2t_ns` of include/net/sch_generic.h: tokens are nanoseconds, and a
+// packet's length is converted by a 32-bit multiplication and a shift.
+//
+// Leaves out: `peakrate`, `overhead`, `mpu`, and the segmentation of GSO packets larger than the bucket.
+
+crate::parameters! {
+    /// A rate and a burst: packets wait in another discipline until there are tokens for them.
+    pub struct TbfParameters {
+        /// Rate that is not exceeded.
+        rate: Rate, in Rate(8)..=Rate(100_000_000_000_000);
+        /// Size of the bucket: what may be sent at once. Larger packets are dropped.
+        burst: Bytes, in SIZES;
+        /// Most bytes that wait, where there is no child.
+        limit: Option<Bytes> = None, in SIZES, source "assumption: child is set";
+    }
+}
+
+/// Nanoseconds of a packet at a rate: bytes * `multiplier` >> `shift`.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    multiplier: u32,
+    shift: u32,
+}
+
+impl Pace {
+    /// Uses as many bits as the multiplier holds.
+    fn new(bytes_per_second: u64) -> Self {
+        let mut factor = 1_000_000_000u64;
+        let mut shift = 0;
+        loop {
+            let multiplier = (factor / bytes_per_second) as u32;
+            if multiplier >> 31 != 0 || factor >> 63 != 0 {
+                return Pace { multiplier, shift };
+            }
+            factor <<= 1;
+            shift += 1;
+        }
+    }
+
+    fn ns(self, bytes: u32) -> i64 {
+        ((bytes as u64 * self.multiplier as u64) >> self.shift) as i64
+    }
+}
+
+/// State.
+#[derive(Clone, Debug)]
+pub struct Tbf {
+    pace: Pace,
+    burst_bytes: u32,
+    /// The bucket's size, ns.
+    depth: i64,
+    /// Tokens at `checked`, ns.
+    tokens: i64,
+    checked: i64,
+    /// When there are tokens for the packet at the head.
+    watchdog: Option<Time>,
+    overlimits: u64,
+}
+
+impl Tbf {
+    /// A full bucket.
+    pub fn new(parameters: &TbfParameters) -> Self {
+        let pace = Pace::new((parameters.rate.0 / 8).max(1));
+        let burst_bytes = parameters.burst.0 as u32;
+        let depth = pace.ns(burst_bytes);
+        Tbf { pace, burst_bytes, depth, tokens: depth, checked: 0, watchdog: None, overlimits: 0 }
+    }
+
+    /// How often the packet at the head had to wait for tokens (`overlimits`).
+    pub fn overlimits(&self) -> u64 {
+        self.overlimits
+    }
+
+    /// When there are tokens for the packet at the head, if it waits for them.
+    pub fn next_at(&self) -> Option<Time> {
+        self.watchdog
+    }
+
+    /// Whether a packet of this size ever gets enough tokens.
+    pub fn admits(&self, bytes: u32) -> bool {
+        bytes <= self.burst_bytes
+    }
+
+    /// Whether the packet at the head, `head` bytes long, may go; it then takes its tokens. None: there is no packet.
+    pub fn lets_go(&mut self, now: Time, head: Option<u32>) -> bool {
+        self.watchdog = None;
+        let Some(bytes) = head else { return false };
+        let now_ns = (now.ps() / 1000) as i64;
+        let gained = (now_ns - self.checked).min(self.depth);
+        let tokens = (gained + self.tokens).min(self.depth) - self.pace.ns(bytes);
+        if tokens < 0 {
+            self.watchdog = Some(Time::from_ns((now_ns - tokens) as u64));
+            self.overlimits += 1;
+            return false;
+        }
+        self.checked = now_ns;
+        self.tokens = tokens;
+        true
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! Leaves out: perturbation (`perturb` is 0, the default: the hash stays the same), `headdrop` and `redflowlimit`.
 
-use super::lists::{List, Slab, NONE};
-use super::skb::{DropReason, Enqueue, Skb};
+use super::qdisc::{DropReason, Enqueue, Skb};
+use super::qdisc::{List, Slab, NONE};
 use super::{PACKETS, QUANTUM};
 use crate::units::{Bytes, Time};
 

@@ -3,10 +3,10 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use super::dcqcn::CnpInterval;
 use super::external::ExternalControl;
-use super::notification_point::CnpInterval;
-use super::parameters::{Declared, Parameter, Profile, Refused};
-use super::*;
+use super::parameters::{Declared, Parameter, Profile};
+use super::{Controller, Link, OnLink, Refused, Uses, *};
 use crate::units::Time;
 
 /// A controller as people read it.
@@ -29,7 +29,7 @@ pub struct Description {
 
 /// Those that act beside one of the others: the slower of the two rates counts.
 pub fn beside() -> Vec<Description> {
-    vec![describe::<super::rhcc::sender::Sender>("Rhcc")]
+    vec![describe::<crate::congestion::rhcc::Sender>("Rhcc")]
 }
 
 fn describe<C: Controller>(name: &str) -> Description {
@@ -122,7 +122,7 @@ macro_rules! controllers {
             }
 
             /// How switches are to put their load in a digest.
-            pub fn digests(&self) -> Option<&pint::Digests> {
+            pub fn digests(&self) -> Option<&super::hpcc::Digests> {
                 match self {
                     Congestion::$First(law) => <$first>::digests(law),
                     $(Congestion::$Name(law) => <$controller>::digests(law),)*
@@ -279,3 +279,33 @@ impl Congestion {
 }
 
 built_in!(controllers);
+
+// No congestion control: every queue pair sends at line rate.
+
+crate::parameters! {
+    /// No congestion control: every queue pair sends at line rate.
+    pub struct LineRateParameters {}
+}
+
+/// A flow at line rate, bit/s.
+#[derive(Clone, Copy, Debug)]
+pub struct LineRate(f64);
+
+impl Controller for LineRate {
+    type Parameters = LineRateParameters;
+    type Law = OnLink<LineRateParameters>;
+
+    const USES: Uses = Uses::NOTHING;
+
+    fn law(parameters: &LineRateParameters, link: Link) -> Result<Self::Law, Refused> {
+        OnLink::new(*parameters, link)
+    }
+
+    fn new(law: &Self::Law) -> Self {
+        LineRate(law.line_rate)
+    }
+
+    fn rate(&self) -> f64 {
+        self.0
+    }
+}

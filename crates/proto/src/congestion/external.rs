@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::notification_point::CnpInterval;
+use super::dcqcn::CnpInterval;
 use super::parameters::{Declared, Refused};
 use super::{AckInfo, Controller, Link, Loss, SignalInfo, Uses};
 use crate::parameters;

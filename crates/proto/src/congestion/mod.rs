@@ -16,11 +16,11 @@ macro_rules! built_in {
         $of! {
             Dcqcn: dcqcn::ReactionPoint,
             Hpcc: hpcc::Hpcc,
-            Pint: pint::Pint,
+            Pint: hpcc::Pint,
             Timely: timely::Timely,
             Dctcp: dctcp::Dctcp,
             Swift: swift::Swift,
-            None: line_rate::LineRate,
+            None: builtin::LineRate,
             ;
             External: external::External,
         }
@@ -32,12 +32,8 @@ pub mod dcqcn;
 pub mod dctcp;
 pub mod external;
 pub mod host;
-pub mod hostcc;
 pub mod hpcc;
-pub mod line_rate;
-pub mod notification_point;
 pub use crate::parameters;
-pub mod pint;
 pub mod rhcc;
 pub mod swift;
 pub mod timely;
@@ -250,7 +246,7 @@ pub trait Controller: Debug + Sized + 'static {
 
     /// How switches put their load into a digest instead of writing it out. All controllers of a run agree,
     /// since each switch has one average.
-    fn digests(_law: &Self::Law) -> Option<&pint::Digests> {
+    fn digests(_law: &Self::Law) -> Option<&hpcc::Digests> {
         None
     }
 

@@ -1,7 +1,5 @@
 //! Flow control: who tells whom to wait.
 
-pub mod dql;
+pub mod byte_queue_limits;
 pub mod pcie_credits;
 pub mod pfc;
-pub mod veth_queue;
-pub mod watchdog;

@@ -1,6 +1,4 @@
 //! Reliable delivery.
 
 pub mod rc;
-pub mod selective;
-mod settings;
 pub mod tcp;

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test uses what it needs
 
 use crate::nic_link::{self, CONNECTION, KEY, MEMORY};
-use tailback_proto::nic::work::*;
+use tailback_proto::nic::queue_pair::*;
 use tailback_proto::nic::*;
 use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;

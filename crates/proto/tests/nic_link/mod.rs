@@ -8,11 +8,11 @@ use tailback_proto::congestion::dctcp::DctcpParameters;
 use tailback_proto::congestion::hpcc::HpccParameters;
 use tailback_proto::congestion::parameters::RoundTrip;
 use tailback_proto::congestion::Link;
-use tailback_proto::nic::work::{Event, SendRequest};
+use tailback_proto::nic::queue_pair::{Event, SendRequest};
 use tailback_proto::nic::{Access, Connection, Nic, NicSettings, Region, Transmit};
 use tailback_proto::transport::rc::{RcParameters, SlowRestart};
 use tailback_proto::units::{Rate, Time};
-use tailback_proto::wire::ipv4::{CE, ECT_0, PROTOCOL_UDP};
+use tailback_proto::wire::ip::{CE, ECT_0, PROTOCOL_UDP};
 use tailback_proto::wire::*;
 
 pub const LINE_RATE: Rate = Rate::from_gbps(100);

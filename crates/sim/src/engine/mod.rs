@@ -2,22 +2,15 @@
 //! each entity.
 
 mod arena;
-mod barrier;
-mod beside;
-mod heap;
-mod lists;
-mod numbers;
-mod place;
 mod prefetch;
 mod queue;
 mod random;
 mod turns;
-mod wheel;
 
+pub(crate) use crate::engine::arena::NumberMap;
+pub use crate::engine::queue::EventKey;
+pub use crate::engine::turns::Barrier;
 pub(crate) use arena::{Arena, Fifo, Linked, NONE};
-pub use barrier::Barrier;
-pub(crate) use numbers::NumberMap;
-pub use place::Place;
 pub(crate) use prefetch::prefetch;
 pub use queue::EventQueue;
 pub use random::{mix, splitmix64, stream, uniform, Stream};

@@ -2,7 +2,7 @@
 //!
 //! An entry is one `u128`: 56 bits of time, 40 bits that order simultaneous events, 32 bits of payload. One comparison
 //! orders two entries. The caller decides ties: by its payloads ([`EventQueue::push`]), or by 40 bits of its own
-//! ([`Place::of`]). 2^56 ps are 20 hours of simulated time.
+//! ([`EventKey::of`]). 2^56 ps are 20 hours of simulated time.
 //!
 //! Time is cut into slices. The first wheel turns with time: it has a slot for each of the next 4,096 slices. Two more, for
 //! later events, have 256 slots each, for blocks of 4,096 slices and for blocks of these. Slots are unsorted lists: a
@@ -17,20 +17,18 @@
 
 use tailback_proto::units::Time;
 
-use super::beside::Beside;
-use super::heap::Heap;
-use super::lists::{Lists, NONE};
-use super::place::{time_of, Place, TIME_BITS};
-use super::wheel::Wheel;
-
 /// log2 of the longest slice in picoseconds, 16.4 ns: a fifth of a packet's time at 100 Gbit/s.
 const LONGEST_SLICE_BITS: u32 = 14;
+
 /// log2 of the shortest slice in picoseconds, 1 ns: the first wheel then holds 4.2 us, which is more than a hop takes.
 const SHORTEST_SLICE_BITS: u32 = 10;
+
 /// Fabrics with up to this many ports have the longest slices.
 const FEW_PORTS: usize = 8;
+
 /// With this many, slices hold many events, however short they are.
 const MANY_PORTS: usize = 1024;
+
 const FIRST_WHEEL_BITS: u32 = 12;
 const WHEEL_BITS: u32 = 8;
 const FIRST_SLOTS: usize = 1 << FIRST_WHEEL_BITS;
@@ -102,7 +100,7 @@ impl EventQueue {
         if slice.wrapping_sub(self.slice).wrapping_sub(1) < self.near_slices {
             let slot = slice as usize % FIRST_SLOTS;
             if let Some(at) = self.lists.take_free() {
-                self.lists.put(at, Place::of(time, payload, 0).0 | payload as u128);
+                self.lists.put(at, EventKey::of(time, payload, 0).0 | payload as u128);
                 self.lists.put_before(at, self.first.replace(slot, at));
                 return;
             }
@@ -112,11 +110,11 @@ impl EventQueue {
 
     #[inline(never)]
     fn place_by_payload(&mut self, time: Time, payload: u32) {
-        self.place(Place::of(time.min(Self::HORIZON), payload, 0).0 | payload as u128);
+        self.place(EventKey::of(time.min(Self::HORIZON), payload, 0).0 | payload as u128);
     }
 
     /// Schedules `payload` at a place that the caller chose, which must not lie before the event last taken.
-    pub fn push_at(&mut self, place: Place, payload: u32) {
+    pub fn push_at(&mut self, place: EventKey, payload: u32) {
         self.pushed += 1;
         self.place(place.0 | payload as u128);
     }
@@ -155,8 +153,8 @@ impl EventQueue {
     }
 
     /// Takes the first event, and gives its place, too.
-    pub fn take(&mut self) -> Option<(Place, u32)> {
-        self.pop_entry().map(Place::split)
+    pub fn take(&mut self) -> Option<(EventKey, u32)> {
+        self.pop_entry().map(EventKey::split)
     }
 
     /// The event that will be taken `ahead` events after the next one, if that is known yet: for prefetching.
@@ -166,12 +164,12 @@ impl EventQueue {
     }
 
     /// All pending events, in no particular order.
-    pub fn pending(&self) -> impl Iterator<Item = (Place, u32)> + '_ {
+    pub fn pending(&self) -> impl Iterator<Item = (EventKey, u32)> + '_ {
         let first = (0..FIRST_SLOTS).map(|slot| self.first.head(slot));
         let rest = self.rest.iter().flat_map(|wheel| (0..SLOTS).map(|slot| wheel.head(slot)));
         let in_wheels = first.chain(rest).flat_map(|head| self.lists.entries(head));
         let all = self.run.iter().chain(self.near.iter()).chain(in_wheels).chain(self.far.iter());
-        all.map(|entry| Place::split(*entry))
+        all.map(|entry| EventKey::split(*entry))
     }
 
     fn slice_of(&self, entry: u128) -> u64 {
@@ -306,8 +304,438 @@ fn shift(wheel: usize) -> u32 {
     FIRST_WHEEL_BITS + (wheel as u32 - 1) * WHEEL_BITS
 }
 
+// Where an event stands in the order of all events.
+
+pub(super) const TIME_BITS: u32 = 56;
+
+/// Bits of the order among simultaneous events.
+pub(super) const SEQUENCE_BITS: u32 = 40;
+
+pub(super) const PAYLOAD_BITS: u32 = 32;
+
+/// A place in the order of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventKey(pub(super) u128);
+
+impl EventKey {
+    /// The place at `time` that `source` and `own` give it: simultaneous events run by their sources, and those of one
+    /// source by their `own` numbers.
+    #[inline]
+    pub fn of(time: Time, source: u32, own: u8) -> EventKey {
+        debug_assert!(time <= crate::engine::EventQueue::HORIZON);
+        let order = (source as u128) << 8 | own as u128;
+        EventKey((time.0 as u128) << (SEQUENCE_BITS + PAYLOAD_BITS) | order << PAYLOAD_BITS)
+    }
+
+    /// When that is.
+    pub fn time(self) -> Time {
+        time_of(self.0)
+    }
+
+    /// An entry's place, and its payload.
+    pub(super) fn split(entry: u128) -> (EventKey, u32) {
+        (EventKey(entry >> PAYLOAD_BITS << PAYLOAD_BITS), entry as u32)
+    }
+}
+
+pub(super) fn time_of(entry: u128) -> Time {
+    Time((entry >> (SEQUENCE_BITS + PAYLOAD_BITS)) as u64)
+}
+
+// One wheel of the event queue: lists by slot, and which of them are not empty.
+
+/// A wheel of `SLOTS` slots, which are 64 times `WORDS`. Arrays of a power of two need no test of a masked index.
+#[derive(Debug)]
+pub(super) struct Wheel<const SLOTS: usize, const WORDS: usize> {
+    /// First node of each slot's list.
+    slots: [u32; SLOTS],
+    /// A bit for each slot that is not empty, and one for each word of them.
+    occupied: [u64; WORDS],
+    words: u64,
+}
+
+impl<const SLOTS: usize, const WORDS: usize> Wheel<SLOTS, WORDS> {
+    pub fn new() -> Box<Self> {
+        Box::new(Wheel { slots: [NONE; SLOTS], occupied: [0; WORDS], words: 0 })
+    }
+
+    /// The first occupied slot from `slot` on, and where its list begins; it is empty then.
+    #[inline(always)] // an event loop has it
+    pub fn take_from(&mut self, slot: usize) -> Option<(usize, u32)> {
+        let mut word = slot / 64 % WORDS;
+        let mut bits = self.occupied[word] & (u64::MAX << (slot % 64));
+        if bits == 0 {
+            let words = self.words & (u64::MAX << 1 << word);
+            if words == 0 {
+                return None;
+            }
+            word = words.trailing_zeros() as usize % WORDS;
+            bits = self.occupied[word];
+        }
+        self.occupied[word] ^= bits & bits.wrapping_neg();
+        if self.occupied[word] == 0 {
+            self.words &= !(1 << word);
+        }
+        let slot = word * 64 + bits.trailing_zeros() as usize;
+        Some((slot, std::mem::replace(&mut self.slots[slot % SLOTS], NONE)))
+    }
+
+    /// The first occupied slot from `slot` on.
+    #[inline]
+    pub fn from(&self, slot: usize) -> Option<usize> {
+        let word = slot / 64;
+        let bits = self.occupied[word] & (u64::MAX << (slot % 64));
+        if bits != 0 {
+            return Some(word * 64 + bits.trailing_zeros() as usize);
+        }
+        let words = self.words & (u64::MAX << 1 << word);
+        if words == 0 {
+            return None;
+        }
+        let word = words.trailing_zeros() as usize;
+        Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.words == 0
+    }
+
+    #[inline]
+    pub fn head(&self, slot: usize) -> u32 {
+        self.slots[slot % SLOTS]
+    }
+
+    #[inline]
+    pub fn fill(&mut self, slot: usize, node: u32) {
+        self.replace(slot, node);
+    }
+
+    /// The list of a slot begins with `node`. What it began with.
+    #[inline(always)]
+    pub fn replace(&mut self, slot: usize, node: u32) -> u32 {
+        let word = slot / 64 % WORDS;
+        self.occupied[word] |= 1 << (slot % 64);
+        self.words |= 1 << word;
+        std::mem::replace(&mut self.slots[slot % SLOTS], node)
+    }
+
+    #[inline]
+    pub fn empty(&mut self, slot: usize) -> u32 {
+        let word = slot / 64 % WORDS;
+        self.occupied[word] &= !(1 << (slot % 64));
+        if self.occupied[word] == 0 {
+            self.words &= !(1 << word);
+        }
+        std::mem::replace(&mut self.slots[slot % SLOTS], NONE)
+    }
+}
+
+// The lists of the event queue's slots: one pool of nodes, of which the last one freed is used first.
+
+/// No node.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A cache line of entries that lie in one slot.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct Node {
+    entries: [u128; ENTRIES],
+    /// The node behind it, and above that how many entries it has besides the first: one store says both.
+    link: u64,
+}
+
+const ENTRIES: usize = 3;
+
+impl Node {
+    pub fn entries(&self) -> &[u128] {
+        &self.entries[..=(self.link >> 32) as usize]
+    }
+
+    #[inline(always)]
+    fn next(&self) -> u32 {
+        self.link as u32
+    }
+}
+
+/// All lists.
+#[derive(Debug)]
+pub(super) struct Lists {
+    nodes: Vec<Node>,
+    /// First of the free nodes.
+    free: u32,
+}
+
+impl Default for Lists {
+    fn default() -> Self {
+        Lists { nodes: Vec::new(), free: NONE }
+    }
+}
+
+impl Lists {
+    /// Takes a node that is free, if any is.
+    #[inline(always)]
+    pub fn take_free(&mut self) -> Option<u32> {
+        let at = self.free;
+        self.free = self.nodes.get(at as usize)?.next();
+        Some(at)
+    }
+
+    /// Puts an entry into that node.
+    #[inline(always)]
+    pub fn put(&mut self, at: u32, entry: u128) {
+        self.nodes[at as usize].entries[0] = entry;
+    }
+
+    /// Puts a node with one entry before the list that begins with `head`. What was behind it.
+    #[inline(always)]
+    pub fn put_before(&mut self, at: u32, head: u32) -> u32 {
+        std::mem::replace(&mut self.nodes[at as usize].link, head as u64) as u32
+    }
+
+    /// Puts an entry, in a node of its own, before the list that begins with `next`. Where the list begins now.
+    #[inline(always)]
+    pub fn begin(&mut self, next: u32, entry: u128) -> u32 {
+        let Some(at) = self.take_free() else { return self.new_node(next, entry) };
+        self.put(at, entry);
+        self.put_before(at, next);
+        at
+    }
+
+    #[cold]
+    fn new_node(&mut self, next: u32, entry: u128) -> u32 {
+        self.nodes.push(Node { entries: [entry, 0, 0], link: next as u64 });
+        self.nodes.len() as u32 - 1
+    }
+
+    /// Puts an entry into the first node of a list, or before that. Where the list begins now.
+    #[inline]
+    pub fn fill_up(&mut self, head: u32, entry: u128) -> u32 {
+        if let Some(node) = self.nodes.get_mut(head as usize) {
+            if let Some(place) = node.entries.get_mut((node.link >> 32) as usize + 1) {
+                *place = entry;
+                node.link += 1 << 32;
+                return head;
+            }
+        }
+        self.begin(head, entry)
+    }
+
+    /// Takes the entry of a list that has no other.
+    #[inline(always)]
+    pub fn take_alone(&mut self, head: u32) -> Option<u128> {
+        let node = &mut self.nodes[head as usize];
+        (node.link == NONE as u64).then(|| {
+            node.link = self.free as u64;
+            self.free = head;
+            node.entries[0]
+        })
+    }
+
+    /// Takes the entries of a list that has two, each in a node of its own.
+    #[inline]
+    pub fn take_pair(&mut self, head: u32) -> Option<(u128, u128)> {
+        let &Node { entries: [one, ..], link } = &self.nodes[head as usize];
+        let second = self.nodes.get_mut(link as usize).filter(|node| node.link == NONE as u64)?;
+        second.link = self.free as u64;
+        self.free = head;
+        Some((one, second.entries[0]))
+    }
+
+    /// Takes all entries of a list.
+    pub fn take_all(&mut self, mut at: u32, into: &mut Vec<u128>) {
+        while at != NONE {
+            let node = &mut self.nodes[at as usize];
+            into.push(node.entries[0]);
+            if node.link >> 32 != 0 {
+                into.extend_from_slice(&node.entries()[1..]);
+            }
+            let next = node.next();
+            node.link = self.free as u64;
+            self.free = at;
+            at = next;
+        }
+    }
+
+    /// Takes a list's first node. Where the rest begins.
+    #[inline]
+    pub fn take(&mut self, head: u32) -> (Node, u32) {
+        let node = self.nodes[head as usize];
+        self.nodes[head as usize].link = self.free as u64;
+        self.free = head;
+        (node, node.next())
+    }
+
+    /// The entries of a node.
+    #[inline]
+    pub fn entries_of(&self, at: u32) -> &[u128] {
+        self.nodes[at as usize].entries()
+    }
+
+    /// All entries of a list.
+    pub fn entries(&self, head: u32) -> impl Iterator<Item = &u128> {
+        let nodes =
+            std::iter::successors(self.nodes.get(head as usize), |node| self.nodes.get(node.next() as usize));
+        nodes.flat_map(Node::entries)
+    }
+}
+
+// A heap of event queue entries, for the few that no wheel holds.
+
+/// A 4-ary heap of entries: four children share a cache line.
+#[derive(Debug, Default)]
+pub(super) struct Heap(Vec<u128>);
+
+const ARITY: usize = 4;
+
+impl Heap {
+    pub fn first(&self) -> Option<u128> {
+        self.0.first().copied()
+    }
+
+    /// In no order.
+    pub fn iter(&self) -> std::slice::Iter<'_, u128> {
+        self.0.iter()
+    }
+
+    #[inline]
+    pub fn push(&mut self, entry: u128) {
+        push(&mut self.0, entry);
+    }
+
+    #[inline]
+    pub fn pop(&mut self) -> Option<u128> {
+        let first = self.first()?;
+        let last = self.0.pop()?;
+        if !self.0.is_empty() {
+            sift_down(&mut self.0, last);
+        }
+        Some(first)
+    }
+}
+
+/// Adds an entry to a heap.
+#[inline]
+pub(super) fn push(heap: &mut Vec<u128>, entry: u128) {
+    let mut hole = heap.len();
+    heap.push(entry);
+    while hole > 0 {
+        let parent = (hole - 1) / ARITY;
+        if heap[parent] <= entry {
+            break;
+        }
+        heap[hole] = heap[parent];
+        hole = parent;
+    }
+    heap[hole] = entry;
+}
+
+/// Puts an entry in the place of a heap's first one.
+pub(super) fn sift_down(heap: &mut [u128], entry: u128) {
+    let mut hole = 0;
+    loop {
+        let first = hole * ARITY + 1;
+        let smallest = if let Some(children) = heap.get(first..first + ARITY) {
+            let left = first + (children[1] < children[0]) as usize;
+            let right = first + 2 + (children[3] < children[2]) as usize;
+            if heap[right] < heap[left] {
+                right
+            } else {
+                left
+            }
+        } else if first < heap.len() {
+            (first + 1..heap.len()).fold(first, |best, i| if heap[i] < heap[best] { i } else { best })
+        } else {
+            break;
+        };
+        if heap[smallest] >= entry {
+            break;
+        }
+        heap[hole] = heap[smallest];
+        hole = smallest;
+    }
+    heap[hole] = entry;
+}
+
+// An event beside the queue, which saves the way through its wheels.
+//
+// The first event of the queue is taken as if there were none beside. Where the one beside comes before, it is acted on first, and
+// the one that was taken waits. Only if something was scheduled meanwhile, which may come before it, too, it goes back. So this
+// pays for events that seldom schedule any but another of their kind.
+
+/// No event. It comes after all others.
+const NOTHING: u128 = u128::MAX;
+
+/// In place of a number of events: none waits.
+const NONE_WAITS: u64 = u64::MAX;
+
+/// What is not in the queue's lists.
+#[derive(Debug)]
+pub(super) struct Beside {
+    event: u128,
+    /// The event that was taken, and waits for the one that was beside; there is one if `pushed` is not [`NONE_WAITS`].
+    waiting: u128,
+    /// How many had been scheduled when it was taken.
+    pushed: u64,
+}
+
+impl Beside {
+    pub const NOTHING: Beside = Beside { event: NOTHING, waiting: NOTHING, pushed: NONE_WAITS };
+}
+
+impl EventQueue {
+    /// Keeps an event beside the queue, where there is none. Such events come out of [`Self::pop_first`].
+    #[inline]
+    pub fn keep_beside(&mut self, place: EventKey, payload: u32) {
+        debug_assert!(self.is_free_beside());
+        self.beside.event = place.0 | payload as u128;
+    }
+
+    /// Whether no event is beside the queue.
+    #[inline]
+    pub fn is_free_beside(&self) -> bool {
+        self.beside.event == NOTHING
+    }
+
+    /// Takes the first event, beside the queue or in it. Where there is none it is due at the horizon.
+    #[inline(always)] // as `pop`
+    pub fn pop_first(&mut self) -> (Time, u32) {
+        let taken = 'taken: {
+            if self.beside.pushed != NONE_WAITS {
+                if std::mem::replace(&mut self.beside.pushed, NONE_WAITS) == self.pushed {
+                    break 'taken self.beside.waiting;
+                }
+                self.pushed += 1;
+                self.near.push(self.beside.waiting);
+            }
+            self.pop_entry().unwrap_or(NOTHING)
+        };
+        let event = self.beside.event;
+        // Their halves are compared first: mostly times differ.
+        if (event >> 64) as u64 <= (taken >> 64) as u64 && event < taken {
+            self.beside.event = NOTHING;
+            if taken != NOTHING {
+                (self.beside.waiting, self.beside.pushed) = (taken, self.pushed);
+            }
+            return (time_of(event), event as u32);
+        }
+        (time_of(taken), taken as u32)
+    }
+
+    /// What is beside the queue goes to its place in it.
+    pub fn leave_beside(&mut self) {
+        if std::mem::replace(&mut self.beside.pushed, NONE_WAITS) != NONE_WAITS {
+            self.pushed += 1;
+            self.near.push(self.beside.waiting);
+        }
+        if !self.is_free_beside() {
+            let event = std::mem::replace(&mut self.beside.event, NOTHING);
+            self.push_at(EventKey::split(event).0, event as u32);
+        }
+    }
+}
+
 #[cfg(test)]
-mod tests {
+mod queue_tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -347,6 +775,64 @@ mod tests {
                 prop_assert_eq!(queue.pop(), Some((Time(time), payload)));
             }
             prop_assert_eq!(queue.pop(), None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod lists_tests {
+    use super::*;
+
+    #[test]
+    fn three_events_share_a_cache_line() {
+        assert_eq!((size_of::<Node>(), align_of::<Node>()), (64, 64));
+    }
+}
+
+#[cfg(test)]
+mod beside_tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Events of which some are kept beside the queue are acted on in the order of those that are all in it, at places that
+        /// the caller made. Each schedules the next of `spans`, some several.
+        #[test]
+        fn what_is_kept_beside_has_its_turn(
+            ports in prop_oneof![Just(0usize), Just(5000)],
+            spans in prop::collection::vec((0u32..24, 0u64..4, 0usize..3, any::<bool>()), 1..200),
+        ) {
+            let order = |keeps: bool| {
+                let (mut queue, mut scheduled, mut found) = (EventQueue::for_ports(ports), 0, Vec::new());
+                let mut schedule = |queue: &mut EventQueue, now: Time, count: usize| {
+                    for &(bits, offset, _, quiet) in spans.iter().skip(scheduled).take(count) {
+                        let time = now + Time((1 << bits) - 1 + offset);
+                        let (place, payload) = (EventKey::of(time, scheduled as u32, 0), scheduled as u32);
+                        if keeps && quiet && queue.is_free_beside() {
+                            queue.keep_beside(place, payload);
+                        } else if keeps {
+                            queue.push(time, payload);
+                        } else {
+                            queue.push_at(place, payload);
+                        }
+                        scheduled += 1;
+                    }
+                };
+                schedule(&mut queue, Time::ZERO, 5);
+                loop {
+                    let (time, payload) = queue.pop_first();
+                    if time == EventQueue::HORIZON {
+                        break;
+                    }
+                    found.push((time, payload));
+                    schedule(&mut queue, time, spans[payload as usize].2);
+                    if found.len() % 16 == 0 {
+                        queue.leave_beside();
+                    }
+                }
+                found
+            };
+            prop_assert_eq!(order(true), order(false));
         }
     }
 }

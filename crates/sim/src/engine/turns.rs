@@ -4,11 +4,11 @@
 //! No packet and no pause crosses a link within a window, so a node's turn needs nothing of the other nodes' turns. Order
 //! within a node is that of [`EventQueue`](super::EventQueue); between nodes it is not seen.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tailback_proto::units::Time;
 
-use super::heap::sift_down;
-use super::place::{time_of, Place};
 use super::prefetch;
+use super::queue::{sift_down, time_of, EventKey};
 
 /// Nodes that share one earliest time: a window skips those of a block where nothing happens.
 const BLOCK: usize = if cfg!(test) { 2 } else { 64 };
@@ -29,7 +29,7 @@ impl NodeQueue {
         if std::mem::take(&mut self.taken) {
             sift_down(&mut self.entries, entry);
         } else {
-            super::heap::push(&mut self.entries, entry);
+            crate::engine::queue::push(&mut self.entries, entry);
         }
     }
 
@@ -84,12 +84,12 @@ impl Turns {
 
     /// Schedules for the node whose turn it is.
     #[inline]
-    pub fn push(&mut self, place: Place, payload: u32) {
+    pub fn push(&mut self, place: EventKey, payload: u32) {
         self.own.push(place.0 | payload as u128);
     }
 
     /// Schedules for a node whose turn it is not.
-    pub fn push_to(&mut self, node: usize, place: Place, payload: u32) {
+    pub fn push_to(&mut self, node: usize, place: EventKey, payload: u32) {
         let time = time_of(place.0);
         self.waiting[node].push(place.0 | payload as u128);
         self.due[node] = self.due[node].min(time);
@@ -159,12 +159,111 @@ impl Turns {
     }
 
     /// Takes an event that was scheduled between turns. Call until none is left, before the next turn.
-    pub fn take_homeless(&mut self) -> Option<(Place, u32)> {
-        self.own.entries.pop().map(Place::split)
+    pub fn take_homeless(&mut self) -> Option<(EventKey, u32)> {
+        self.own.entries.pop().map(EventKey::split)
     }
 
     /// All events, in no particular order. Call between turns.
-    pub fn into_events(self) -> impl Iterator<Item = (Place, u32)> {
-        self.waiting.into_iter().flat_map(|queue| queue.entries).map(Place::split)
+    pub fn into_events(self) -> impl Iterator<Item = (EventKey, u32)> {
+        self.waiting.into_iter().flat_map(|queue| queue.entries).map(EventKey::split)
+    }
+}
+
+// Where threads wait for each other.
+
+/// Looks before a thread that waits lets others have its core.
+const LOOKS: u32 = 1_000;
+
+/// A barrier at which threads spin: what they wait for is mostly less than the system takes to wake them.
+#[derive(Debug)]
+pub struct Barrier {
+    threads: usize,
+    arrived: AtomicUsize,
+    round: AtomicUsize,
+    broken: AtomicBool,
+}
+
+impl Barrier {
+    /// A barrier that `threads` threads wait at.
+    pub fn new(threads: usize) -> Barrier {
+        let (arrived, round) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Barrier { threads, arrived, round, broken: AtomicBool::new(false) }
+    }
+
+    /// Waits until all are here. What each did before, all others see then. False: one of them panicked and never comes.
+    #[must_use]
+    pub fn wait(&self) -> bool {
+        let round = self.round.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.round.store(round + 1, Ordering::Release);
+            return true;
+        }
+        let mut looks = 0;
+        while self.round.load(Ordering::Acquire) == round {
+            if self.broken.load(Ordering::Relaxed) {
+                return false;
+            }
+            looks += 1;
+            if looks < LOOKS {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        true
+    }
+
+    /// Lets the others go on if this thread panics while what it gives lives.
+    pub fn guard(&self) -> Guard<'_> {
+        Guard(self)
+    }
+}
+
+/// See [`Barrier::guard`].
+#[derive(Debug)]
+pub struct Guard<'a>(&'a Barrier);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.broken.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn nobody_is_a_round_ahead() {
+        const THREADS: usize = 3;
+        let (barrier, sums) = (Barrier::new(THREADS), [const { AtomicU64::new(0) }; 200]);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for sum in &sums {
+                        sum.fetch_add(1, Ordering::Relaxed);
+                        assert!(barrier.wait());
+                        assert_eq!(sum.load(Ordering::Relaxed), THREADS as u64);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn who_waits_for_one_that_panicked_is_told() {
+        let barrier = Barrier::new(2);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let _guard = barrier.guard();
+                panic!("as it should");
+            });
+            assert!(!barrier.wait());
+            assert!(other.join().is_err());
+        });
     }
 }

@@ -5,12 +5,12 @@
 
 use tailback_proto::units::Time;
 
-use super::lanes::{lane, CLASSES};
+use super::packet::Entry;
 use super::packet::Packet;
-use super::pause::PauseFrame;
+use super::pfc::PauseFrame;
 use super::port::{CUT, LOSSY};
-use super::telemetry::Entry;
 use super::Fabric;
+use super::{lane, CLASSES};
 use crate::engine::Fifo;
 use crate::event::Event;
 

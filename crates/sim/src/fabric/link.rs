@@ -4,32 +4,32 @@
 //! every switch forwards by the routes that are left from that instant on. Connections get over it by their transport
 //! timers. Leaves out: the time that a routing protocol takes to notice.
 
+use std::collections::HashMap;
 use std::ops::Index;
-
 use tailback_proto::units::Time;
 
-use super::drops::DropReason;
-use super::lanes::{lane, CLASSES};
+use super::port::DropReason;
 use super::routing::{Adjacency, Routes};
 use super::switch::BALANCES;
-use super::Fabric;
+use super::{lane, Fabric, CLASSES};
+use crate::plan::Plan;
 
 /// The ports by which packets of a connection may leave, hop by hop: those of a hop are equally far away.
 #[derive(Default)]
-pub(crate) struct Ways {
+pub(crate) struct RoutePorts {
     ports: Vec<usize>,
     /// Of each hop, where its ports end.
     ends: Vec<usize>,
 }
 
-impl Ways {
+impl RoutePorts {
     /// How many hops.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 }
 
-impl Index<usize> for Ways {
+impl Index<usize> for RoutePorts {
     type Output = [usize];
 
     fn index(&self, hop: usize) -> &[usize] {
@@ -68,7 +68,7 @@ impl Fabric {
     }
 
     /// Finds the ports by which packets of a connection may leave, the sender's `port` first. `false`: no way.
-    pub fn find_ways(&self, port: usize, dst: u16, qp: u32, ways: &mut Ways) -> bool {
+    pub fn find_ways(&self, port: usize, dst: u16, qp: u32, ways: &mut RoutePorts) -> bool {
         ways.ports.clear();
         ways.ends.clear();
         if !self.follow(port, dst, qp, &mut ways.ports) {
@@ -83,7 +83,7 @@ impl Fabric {
     }
 
     /// Adds the ports that are equally far away to those of a route.
-    fn widen(&self, dst: u16, qp: u32, ways: &mut Ways) {
+    fn widen(&self, dst: u16, qp: u32, ways: &mut RoutePorts) {
         let hops = ways.ports.len();
         ways.ports.truncate(1);
         ways.ends.push(1);
@@ -167,7 +167,7 @@ impl Fabric {
     ) -> (Time, Time) {
         const WARM: u64 = 16;
         let ways = route.iter().any(|&port| self.balances(port)).then(|| {
-            let mut ways = Ways::default();
+            let mut ways = RoutePorts::default();
             self.find_ways(route[0], dst, qp, &mut ways);
             ways
         });
@@ -214,5 +214,71 @@ impl Fabric {
             at + self.serialization(port, frames[3]) + self.ports[port].arrival_delay
         });
         (arrived, acknowledged)
+    }
+}
+
+// How a plan's links become ports: those of a node lie next to each other.
+
+/// One end of a link.
+pub(crate) struct End {
+    pub node: usize,
+    pub link: usize,
+    /// Number of its random streams: a link's own, whatever other nodes have ports.
+    pub stream: u64,
+    pub peer: usize,
+    pub name: String,
+}
+
+/// All ports, those of a node next to each other.
+pub(crate) struct Wiring {
+    pub ends: Vec<End>,
+    /// By node: its first port; one more entry for the end.
+    pub first_port: Vec<usize>,
+}
+
+impl Wiring {
+    pub fn new(plan: &Plan, names: &HashMap<&str, usize>, nodes: usize) -> Wiring {
+        let mut of_node: Vec<Vec<(usize, usize)>> = vec![Vec::new(); nodes];
+        for (index, link) in plan.links.iter().enumerate() {
+            let (a, b) = (names[link.a.as_str()], names[link.b.as_str()]);
+            of_node[a].push((index, b));
+            of_node[b].push((index, a));
+        }
+        let name_of = |node: usize| match node.checked_sub(plan.hosts.len()) {
+            Some(switch) => match switch.checked_sub(plan.switches.len()) {
+                Some(bridge) => &plan.bridges[bridge].name,
+                None => &plan.switches[switch].name,
+            },
+            None => &plan.hosts[node].name,
+        };
+        let mut ends: Vec<End> = Vec::with_capacity(plan.links.len() * 2);
+        let mut first_port = Vec::with_capacity(nodes + 1);
+        let mut open: HashMap<usize, usize> = HashMap::new();
+        for (node, own) in of_node.iter().enumerate() {
+            first_port.push(ends.len());
+            let mut seen: HashMap<usize, usize> = HashMap::new();
+            for &(link, peer_node) in own {
+                let port = ends.len();
+                // Parallel links are told apart by their number.
+                let count = seen.entry(peer_node).or_insert(0);
+                *count += 1;
+                let number = if *count > 1 { format!("#{count}") } else { String::new() };
+                let peer = open.remove(&link);
+                if let Some(peer) = peer {
+                    ends[peer].peer = port;
+                } else {
+                    open.insert(link, port);
+                }
+                ends.push(End {
+                    node,
+                    link,
+                    stream: 2 * link as u64 + peer.is_some() as u64,
+                    peer: peer.unwrap_or(usize::MAX),
+                    name: format!("{}:{}{number}", name_of(node), name_of(peer_node)),
+                });
+            }
+        }
+        first_port.push(ends.len());
+        Wiring { ends, first_port }
     }
 }

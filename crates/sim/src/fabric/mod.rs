@@ -3,52 +3,32 @@
 //! What leaves the fabric is handed over as a value: a packet that has reached a node ([`Arrived`]), or a host whose port may
 //! send. Nothing here knows what a host does with either.
 
-pub(crate) mod admit;
-pub(crate) mod balancing;
-pub(crate) mod build;
-pub(crate) mod classes;
 pub(crate) mod cut;
-pub(crate) mod deadlock;
-pub(crate) mod drops;
-pub(crate) mod lanes;
 pub(crate) mod link;
 pub(crate) mod packet;
-pub(crate) mod pause;
-pub(crate) mod pause_storm;
 pub(crate) mod pfc;
 pub(crate) mod port;
 pub(crate) mod routing;
 pub(crate) mod switch;
-pub(crate) mod taps;
-pub(crate) mod telemetry;
-pub(crate) mod transmit;
-pub(crate) mod trimming;
-pub(crate) mod wiring;
-
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use lanes::{lane, port_and_class, CLASSES};
-
 use std::collections::{BTreeMap, BTreeSet};
-use tailback_proto::flow_control::pfc::PauseSink;
-use tailback_proto::flow_control::watchdog::Watchdog;
-use tailback_proto::scheduling::ets::Ets;
-use tailback_proto::units::Time;
+use tailback_proto::flow_control::pfc::{PauseSink, Watchdog};
+use tailback_proto::scheduling::Ets;
+use tailback_proto::units::{Rate, Time};
 
-use crate::engine::{Arena, Stream};
+use crate::engine::{stream, Arena, Fifo, Stream};
+use crate::fabric::cut::Cut;
+use crate::fabric::packet::{DataTally, Packet, Telemetry, KINDS};
+use crate::fabric::pfc::{PauseFrames, PauseLogs, Pausing};
+use crate::fabric::port::{
+    byte_time, CaptureNote, ClassQueue, DropsByLane, Link, Port, LOSSY, RECLASSIFIES, WEIGHTED,
+};
+use crate::fabric::routing::Routes;
+use crate::fabric::switch::{IngressGroup, Marking, Switch};
+use crate::plan::{EcnPlan, MAX_CODE_POINTS};
 use crate::run::Run;
-use classes::Classes;
-use cut::Cut;
-use drops::DropsByLane;
-use lanes::Lanes;
-use packet::{DataTally, Packet, KINDS};
-use pause::{PauseFrames, PauseLogs, Pausing};
-use port::{ClassQueue, Link, Port};
-use routing::Routes;
-use switch::{IngressGroup, Marking, Switch};
-use taps::Noted;
-use telemetry::Telemetry;
 
 /// The fabric, and the packets and the time of the run that it is in.
 #[derive(Debug)]
@@ -59,7 +39,7 @@ pub(crate) struct Fabric {
     /// Where it is cut in parts that have a core each.
     pub cut: Cut,
     /// What ports that are captured did in this event.
-    pub taps: Vec<Noted>,
+    pub taps: Vec<CaptureNote>,
     /// Hosts: the first nodes. Switches come next, then bridges.
     pub hosts: usize,
     pub nodes: usize,
@@ -155,5 +135,274 @@ impl Fabric {
     #[cold]
     pub fn lossless_drop(&mut self, port: usize, class: u8) {
         self.lossless_drops.insert(lane(port, class));
+    }
+}
+
+// Traffic classes, and tables with an entry for each port and class.
+
+/// Traffic classes, priorities and priority groups: 802.1Q has eight of each.
+pub const CLASSES: usize = 8;
+
+/// Index of a (port, class) pair in the tables that hold one entry for each.
+pub(crate) fn lane(port: usize, class: u8) -> usize {
+    port * CLASSES + class as usize
+}
+
+/// A table with one entry for each (port, class) pair. Those of a class lie side by side, because most classes have no
+/// packets: what is used is dense, and neither falls into a few sets of the caches nor takes a page for each few ports.
+#[derive(Debug)]
+pub(crate) struct Lanes<T>([Vec<T>; CLASSES]);
+
+impl<T: Clone> Lanes<T> {
+    pub fn new(ports: usize, value: T) -> Self {
+        Lanes(std::array::from_fn(|_| vec![value.clone(); ports]))
+    }
+}
+
+impl<T> Lanes<T> {
+    pub fn len(&self) -> usize {
+        self.0[0].len() * CLASSES
+    }
+
+    /// In order of lanes.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.len()).map(|lane| &self[lane])
+    }
+
+    /// All ports of a class.
+    pub fn of_class(&self, class: u8) -> &[T] {
+        &self.0[class as usize]
+    }
+
+    /// All classes of a port.
+    pub fn of_port(&self, port: usize) -> impl Iterator<Item = &T> {
+        self.0.iter().map(move |entries| &entries[port])
+    }
+
+    /// Asks for an entry's memory; a class that there is none of is ignored.
+    #[inline]
+    pub fn prefetch(&self, port: usize, class: u8) {
+        if let Some(entries) = self.0.get(class as usize) {
+            crate::engine::prefetch(entries, port);
+        }
+    }
+}
+
+impl<T> std::ops::Index<(usize, u8)> for Lanes<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, (port, class): (usize, u8)) -> &T {
+        &self.0[class as usize % CLASSES][port]
+    }
+}
+
+impl<T> std::ops::IndexMut<(usize, u8)> for Lanes<T> {
+    #[inline]
+    fn index_mut(&mut self, (port, class): (usize, u8)) -> &mut T {
+        &mut self.0[class as usize % CLASSES][port]
+    }
+}
+
+impl<T> std::ops::Index<usize> for Lanes<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, lane: usize) -> &T {
+        &self[port_and_class(lane)]
+    }
+}
+
+impl<T> std::ops::IndexMut<usize> for Lanes<T> {
+    #[inline]
+    fn index_mut(&mut self, lane: usize) -> &mut T {
+        &mut self[port_and_class(lane)]
+    }
+}
+
+/// The (port, class) pair of a lane.
+pub(crate) fn port_and_class(lane: usize) -> (usize, u8) {
+    (lane / CLASSES, (lane % CLASSES) as u8)
+}
+
+// How nodes put packets in classes.
+
+/// A node's classification: the class of each code point, by its index in the plan.
+pub(crate) type ClassOf = [u8; MAX_CODE_POINTS];
+
+/// A plan's classification as a table of fixed size.
+pub(crate) fn class_table(plan: &[u8]) -> ClassOf {
+    let mut table = [0; MAX_CODE_POINTS];
+    table[..plan.len()].copy_from_slice(plan);
+    table
+}
+
+/// A set of classes, a bit for each.
+pub(crate) fn mask(classes: &[u8]) -> u8 {
+    classes.iter().fold(0, |mask, class| mask | 1 << class)
+}
+
+/// A Linux bridge looks at no code point.
+pub(crate) const ONE_CLASS: ClassOf = [0; MAX_CODE_POINTS];
+
+/// The classifications of all nodes. Nodes are many and classifications few, so a node has a number.
+#[derive(Debug, Default)]
+pub(crate) struct Classes {
+    tables: Vec<ClassOf>,
+    /// By node.
+    number: Vec<u32>,
+}
+
+impl Classes {
+    /// Adds the next node.
+    pub fn add(&mut self, table: &ClassOf) {
+        let known = self.tables.iter().position(|known| known == table);
+        if known.is_none() {
+            self.tables.push(*table);
+        }
+        self.number.push(known.unwrap_or(self.tables.len() - 1) as u32);
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.number.len()
+    }
+
+    /// A node's.
+    pub fn of(&self, node: usize) -> &ClassOf {
+        &self.tables[self.number[node] as usize]
+    }
+}
+
+// A fabric is built from its ports, which say what they are joined to, and its switches.
+
+/// What a port is built from. Those of a node lie next to each other.
+pub(crate) struct NewPort<'a> {
+    /// `node:peer`.
+    pub name: String,
+    /// Node that it belongs to.
+    pub owner: usize,
+    /// Port at the other end of its link.
+    pub peer: usize,
+    /// Number of its random streams.
+    pub stream: u64,
+    pub rate: Rate,
+    /// How fast its clock is, in millionths.
+    pub clock_ppm: f64,
+    /// Propagation, and what the node at the other end takes until it has the packet.
+    pub delay: Time,
+    pub latency: Time,
+    /// Probability that a packet is lost behind it.
+    pub loss: f64,
+    /// Headroom of each lossless group of what comes in.
+    pub headroom_bytes: u64,
+    /// Classes with strict priority, and the shares of the others; none: packets in turns.
+    pub strict: u8,
+    pub weights: Option<[u32; CLASSES]>,
+    /// From the last bit of a pause frame of its peer to the moment that this port is quiet; quanta of its own frames.
+    pub pfc_response_delay: Time,
+    pub pfc_quanta: u16,
+    /// By class: where its egress queue marks.
+    pub ecn: [Option<&'a EcnPlan>; CLASSES],
+}
+
+impl Fabric {
+    /// A fabric at rest. Nodes are hosts, then switches, then bridges, each with a classification.
+    ///
+    /// # Errors
+    /// A part of the plan, and what is too much there.
+    pub fn new(
+        seed: u64,
+        hosts: usize,
+        switches: Vec<Switch>,
+        classes: Classes,
+        new_ports: Vec<NewPort>,
+        telemetry: Telemetry,
+    ) -> Result<Fabric, (&'static str, &'static str)> {
+        let count = new_ports.len();
+        let nodes = classes.nodes();
+        let mut ports = Vec::with_capacity(count);
+        let mut links = Vec::with_capacity(count);
+        let mut marking = Marking::new();
+        let owners: Vec<usize> = new_ports.iter().map(|port| port.owner).collect();
+        let weighted = new_ports.iter().any(|port| port.weights.is_some());
+        let scheduler = |new: &NewPort| Ets::new(new.strict, new.weights.unwrap_or_default());
+        let ets = if weighted { new_ports.iter().map(scheduler).collect() } else { Vec::new() };
+        let pfc_response_delay = new_ports.iter().map(|new| new.pfc_response_delay).collect();
+        let pfc_quanta = new_ports.iter().map(|new| new.pfc_quanta).collect();
+        let ecn_streams = new_ports.iter().map(|new| stream(seed, "ecn", new.stream)).collect();
+        for new in new_ports {
+            let peer_owner = owners[new.peer];
+            let reclassifies = classes.of(new.owner) != classes.of(peer_owner);
+            for ecn in new.ecn {
+                marking.add(ecn).map_err(|problem| ("switch_models", problem))?;
+            }
+            let (ps_per_byte, byte_shift) = byte_time(new.rate, new.clock_ppm);
+            let flag = |is_set, flag| if is_set { flag } else { 0 };
+            let flags = flag(new.loss > 0.0, LOSSY)
+                | flag(reclassifies, RECLASSIFIES)
+                | flag(new.weights.is_some(), WEIGHTED);
+            ports.push(Port {
+                busy_until: Time::ZERO,
+                wake_at: Time::NEVER,
+                arrival_delay: new.delay + new.latency,
+                in_flight: Fifo::EMPTY,
+                wire_bytes: 0,
+                peer: new.peer as u32,
+                owner: new.owner as u32,
+                peer_owner: peer_owner as u32,
+                ps_per_byte,
+                backlogged: 0,
+                paused: 0,
+                strict: new.strict,
+                last_class: 7,
+                pfc_pending: 0,
+                flags,
+                up: true,
+                byte_shift,
+            });
+            links.push(Link {
+                name: new.name,
+                rate: new.rate,
+                delay: new.delay,
+                loss: new.loss,
+                headroom_bytes: new.headroom_bytes,
+                loss_stream: stream(seed, "link loss", new.stream),
+            });
+        }
+        let mut fabric = Fabric {
+            run: Run::new(count),
+            packets: Arena::default(),
+            telemetry,
+            cut: Cut::default(),
+            taps: Vec::new(),
+            hosts,
+            nodes,
+            classes,
+            ports,
+            links,
+            pfc_response_delay,
+            pfc_quanta,
+            ecn_streams,
+            marking,
+            ets,
+            queues: Lanes::new(count, ClassQueue::EMPTY),
+            marked: Lanes::new(count, 0),
+            groups: Lanes::new(count, IngressGroup::EMPTY),
+            pausing: Lanes::new(count, Pausing::IDLE),
+            pauses: Lanes::new(count, PauseSink::default()),
+            drops: DropsByLane::default(),
+            dropped: Lanes::new(count, [0; 2]),
+            pause_logs: BTreeMap::new(),
+            pause_frames: PauseFrames::default(),
+            watchdogs: BTreeMap::new(),
+            switches,
+            routes: Routes::default(),
+            link_epochs: vec![0; count],
+            transmissions: [0; KINDS],
+            data: DataTally::default(),
+            lossless_drops: BTreeSet::new(),
+        };
+        let routes = Routes::new(hosts, &fabric.adjacency());
+        fabric.routes = routes.ok_or(("links", "too many ports lie on shortest routes"))?;
+        Ok(fabric)
     }
 }

@@ -1,13 +1,13 @@
 //! What PFC does: pauses are asked for, travel, take effect and end.
 
-use tailback_proto::flow_control::pfc::pause_span;
+use std::collections::{BTreeMap, VecDeque};
+use tailback_proto::flow_control::pfc::{pause_span, Action, PauseSource, Watchdog};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{PFC_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
-use super::lanes::{lane, port_and_class, CLASSES};
-use super::pause::PauseFrame;
-use super::port::{Port, CUT};
-use super::Fabric;
+use super::port::{DropReason, Port, CUT};
+use super::switch::IN_PAUSE_STORM;
+use super::{lane, port_and_class, Fabric, CLASSES};
 use crate::event::Event;
 
 impl Fabric {
@@ -152,5 +152,352 @@ impl Fabric {
                 self.pause_logs.entry(lane).or_default().add(since, to);
             }
         }
+    }
+}
+
+// PFC frames between the ends of a link. The state machines are in `tailback_proto::flow_control::pfc`.
+//
+// A frame goes out ahead of everything but the packet in transmission, and takes effect at the other end after the
+// propagation and the response delay; a packet already in transmission there is completed.
+//
+// Leaves out: loss of a PFC frame, and the buffer space that the frames themselves take.
+
+const SECOND: u64 = 1_000_000_000_000;
+
+/// What the pauses of one (port, class) added up to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PauseLog {
+    /// Time paused in each second of the run.
+    pub per_second: Vec<u64>,
+    /// When the last pause ended.
+    pub last: Time,
+}
+
+impl PauseLog {
+    pub fn add(&mut self, from: Time, to: Time) {
+        self.last = to;
+        let mut at = from.0;
+        while at < to.0 {
+            let second = (at / SECOND) as usize;
+            let end = to.0.min((second as u64 + 1) * SECOND);
+            if self.per_second.len() <= second {
+                self.per_second.resize(second + 1, 0);
+            }
+            self.per_second[second] += end - at;
+            at = end;
+        }
+    }
+
+    pub fn max_share_of_a_second(&self) -> f64 {
+        self.per_second.iter().copied().max().unwrap_or(0) as f64 / SECOND as f64
+    }
+}
+
+/// What a priority group of an ingress port asks its peer for.
+#[derive(Clone, Debug)]
+pub(crate) struct Pausing {
+    pub source: PauseSource,
+    /// Time that pauses were held, not counting one that still is.
+    pub held: Time,
+    pub frames: u64,
+}
+
+impl Pausing {
+    pub const IDLE: Pausing = Pausing { source: PauseSource::IDLE, held: Time::ZERO, frames: 0 };
+
+    /// Time that pauses were held up to now.
+    pub fn held_until(&self, now: Time) -> Time {
+        self.held + self.source.asserted_at().map_or(Time::ZERO, |since| now - since)
+    }
+}
+
+/// Pauses by lane, for those lanes that ever had one.
+pub(crate) type PauseLogs = BTreeMap<usize, PauseLog>;
+
+/// A PFC frame on a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PauseFrame {
+    /// The classes that it names, a bit for each, and those of them that it pauses.
+    pub named: u8,
+    pub paused: u8,
+    /// The link's epoch when it was sent.
+    pub epoch: u8,
+}
+
+impl PauseFrame {
+    /// The classes that it names.
+    pub fn classes(self) -> impl Iterator<Item = u8> {
+        (0..CLASSES as u8).filter(move |class| self.named & (1 << class) != 0)
+    }
+}
+
+/// PFC frames on their way.
+#[derive(Debug, Default)]
+pub(crate) struct PauseFrames {
+    /// By port that sent them, as far as one did; the first one takes effect first.
+    pub(super) on_links: Vec<VecDeque<PauseFrame>>,
+    /// Frames sent so far.
+    pub sent: u64,
+}
+
+impl PauseFrames {
+    pub(super) fn send(&mut self, port: usize, frame: PauseFrame) {
+        self.put(port, frame);
+        self.sent += 1;
+    }
+
+    /// A frame is on a link.
+    pub(super) fn put(&mut self, port: usize, frame: PauseFrame) {
+        if self.on_links.len() <= port {
+            self.on_links.resize_with(port + 1, VecDeque::new);
+        }
+        self.on_links[port].push_back(frame);
+    }
+}
+
+// Pause storms: what the watchdogs of a switch's ports do. The state machine is in
+// `tailback_proto::flow_control::watchdog`.
+//
+// A port in a pause storm stays marked as paused for its class, so that nothing else on the way out need know of it.
+
+impl Fabric {
+    /// The switch of a lane whose pauses are watched.
+    fn watching_switch(&self, at: usize) -> Option<usize> {
+        let (port, class) = port_and_class(at);
+        let switch = self.switch_of(port)?;
+        let s = &self.switches[switch];
+        (s.cold.watchdog.is_some() && s.lossless & (1 << class) != 0).then_some(switch)
+    }
+
+    /// Whether a watchdog looks after the pauses of a lane.
+    pub fn is_watched(&self, at: usize) -> bool {
+        self.watching_switch(at).is_some()
+    }
+
+    fn schedule_watchdog(&mut self, at: usize, switch: usize) {
+        let p = self.switches[switch].cold.watchdog.expect("it is watched");
+        if let Some(due) = self.watchdogs.get(&at).and_then(|watchdog| watchdog.next_timeout(&p)) {
+            self.run.schedule(due, Event::Watchdog(at as u32));
+        }
+    }
+
+    /// A pause of a lane begins or is repeated.
+    pub fn watch_pause(&mut self, at: usize) {
+        let Some(switch) = self.watching_switch(at) else { return };
+        let watchdog = self.watchdogs.entry(at).or_default();
+        let before = *watchdog;
+        watchdog.on_pause(self.run.now);
+        if *watchdog != before {
+            self.schedule_watchdog(at, switch);
+        }
+    }
+
+    /// A pause of a lane ended. Returns whether it is in a pause storm.
+    pub fn watch_resume(&mut self, at: usize) -> bool {
+        let Some(switch) = self.watching_switch(at) else { return false };
+        let Some(watchdog) = self.watchdogs.get_mut(&at) else { return false };
+        watchdog.on_resume(self.run.now);
+        let in_pause_storm = watchdog.in_pause_storm();
+        self.schedule_watchdog(at, switch);
+        in_pause_storm
+    }
+
+    /// A watchdog may be due.
+    pub fn on_watchdog(&mut self, at: usize) {
+        let Some(switch) = self.watching_switch(at) else { return };
+        let p = self.switches[switch].cold.watchdog.expect("it is watched");
+        let waiting = !self.queues[at].fifo.is_empty();
+        let Some(watchdog) = self.watchdogs.get_mut(&at) else { return };
+        let before = *watchdog;
+        let action = watchdog.on_timeout(&p, self.run.now, waiting);
+        if *watchdog == before {
+            return; // of a pause that is over
+        }
+        let (port, class) = port_and_class(at);
+        match action {
+            None => self.schedule_watchdog(at, switch),
+            Some(Action::Drop) => {
+                let s = &mut self.switches[switch];
+                s.cold.pause_storms += 1;
+                s.detours |= IN_PAUSE_STORM;
+                while self.ports[port].backlogged & (1 << class) != 0 {
+                    let packet = self.dequeue(port, class);
+                    self.release(port, packet);
+                    self.drop_packet(port, packet, DropReason::PauseStormQueued);
+                }
+            }
+            Some(Action::Restore) => {
+                let s = &mut self.switches[switch];
+                s.cold.pause_storms -= 1;
+                if s.cold.pause_storms == 0 {
+                    s.detours &= !IN_PAUSE_STORM;
+                }
+                self.ports[port].paused &= !(1 << class);
+            }
+        }
+    }
+
+    /// A packet for `out_port` has passed the pipeline of a switch with a port in a pause storm: if it came for that port, or from
+    /// it, it is dropped. Returns whether it was.
+    pub fn is_dropped_in_pause_storm(&mut self, in_port: usize, out_port: Option<usize>, index: u32) -> bool {
+        let class = self.packets[index].class;
+        let in_pause_storm =
+            |port| self.watchdogs.get(&lane(port, class)).is_some_and(Watchdog::in_pause_storm);
+        let out_port = out_port.filter(|&port| in_pause_storm(port));
+        if in_pause_storm(in_port) {
+            self.drop_packet(in_port, index, DropReason::PauseStormIngress);
+        } else if let Some(port) = out_port {
+            self.drop_packet(port, index, DropReason::PauseStormEgress);
+        } else {
+            return false;
+        }
+        true
+    }
+}
+
+// Deadlocks: pauses that wait for each other.
+//
+// A queue that is paused waits for an ingress group of the next switch, which waits for the queues that its packets
+// stand in. Where these are paused too, and the chain comes back to where it began, nothing on it ever moves again
+// (Hu et al., "Deadlocks in Datacenter Networks: Why Do They Form, and How to Avoid Them", HotNets 2016).
+
+/// A cycle counts as a deadlock when all its queues have been paused with packets waiting for this long: ten times the
+/// longest pause that one frame can ask for at 25 Gbit/s, far longer than any queue here takes to drain.
+const STANDSTILL: Time = Time::from_ms(13);
+
+/// On slow links: for the time of this many packets of 4,096 B on the slowest of them.
+const PACKETS_OF_STANDSTILL: u64 = 10;
+
+/// Looks for a deadlock in this time.
+const LOOKS: u64 = 4;
+
+/// When to look for deadlocks, and what was found.
+#[derive(Debug)]
+pub(crate) struct Deadlocks {
+    standstill: Time,
+    next_look: Time,
+    /// Lanes, each waiting for the next and the last for the first, and since when.
+    pub found: Option<(Vec<usize>, Time)>,
+}
+
+impl Deadlocks {
+    /// `slowest_packet`: time of a packet of 4,096 B on the slowest link.
+    pub fn new(slowest_packet: Time) -> Self {
+        let standstill = STANDSTILL.max(Time(PACKETS_OF_STANDSTILL * slowest_packet.0));
+        Deadlocks { standstill, next_look: standstill, found: None }
+    }
+
+    /// Whether there is a deadlock that no watchdog will end.
+    pub fn look(&mut self, fabric: &Fabric) -> bool {
+        if !self.is_due(fabric.run.now) {
+            return false;
+        }
+        self.looked(fabric.run.now);
+        self.look_at(&self.stuck(fabric), |_| fabric)
+    }
+
+    /// Whether there is one among the lanes that are `stuck`, where `of` says which fabric has the state of a node.
+    pub fn look_at<'a>(&mut self, stuck: &[usize], of: impl Fn(u32) -> &'a Fabric) -> bool {
+        let at = |port: usize| of(of(0).ports[port].owner);
+        let waits_for = |lane: usize| {
+            let peer = of(0).ports[port_and_class(lane).0].peer;
+            at(peer as usize).waits_for(lane, stuck)
+        };
+        let Some(cycle) = cycle(stuck, waits_for) else { return false };
+        let since =
+            cycle.iter().filter_map(|&lane| at(port_and_class(lane).0).pauses[lane].paused_since()).max();
+        self.found = since.map(|since| (cycle, since));
+        true
+    }
+
+    /// Whether it is time to look.
+    pub fn is_due(&self, now: Time) -> bool {
+        now >= self.next_look
+    }
+
+    /// There was none.
+    pub fn looked(&mut self, now: Time) {
+        self.next_look = now + Time(self.standstill.0 / LOOKS);
+    }
+
+    /// The lanes that wait for long: without any there is no deadlock.
+    pub fn stuck(&self, fabric: &Fabric) -> Vec<usize> {
+        let long_ago = fabric.run.now.saturating_sub(self.standstill);
+        let is_stuck = |lane: &usize| {
+            !fabric.queues[*lane].fifo.is_empty()
+                && fabric.pauses[*lane].paused_since().is_some_and(|since| since <= long_ago)
+                && !fabric.is_watched(*lane)
+        };
+        (0..fabric.queues.len()).filter(is_stuck).collect()
+    }
+}
+
+/// A cycle of lanes, each waiting for the next, among those that are `stuck`; from its lowest lane on.
+fn cycle(stuck: &[usize], waits_for: impl Fn(usize) -> Vec<usize>) -> Option<Vec<usize>> {
+    /// What is known of a lane.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Visited {
+        OnPath,
+        LeadsNowhere,
+    }
+    let mut seen: BTreeMap<usize, Visited> = BTreeMap::new();
+    for &start in stuck {
+        // Lanes on the path, each with those that it waits for and that were not looked at yet.
+        let mut path: Vec<(usize, Vec<usize>)> = Vec::new();
+        let mut next = Some(start).filter(|start| !seen.contains_key(start));
+        while next.is_some() || !path.is_empty() {
+            if let Some(lane) = next.take() {
+                seen.insert(lane, Visited::OnPath);
+                path.push((lane, waits_for(lane)));
+            }
+            let (lane, ahead) = path.last_mut().expect("it is not empty");
+            match ahead.pop() {
+                Some(other) if seen.get(&other) == Some(&Visited::OnPath) => {
+                    let lanes = path.iter().map(|(lane, _)| *lane);
+                    let mut cycle: Vec<usize> = lanes.skip_while(|&lane| lane != other).collect();
+                    let lowest = (0..cycle.len()).min_by_key(|&at| cycle[at])?;
+                    cycle.rotate_left(lowest);
+                    return Some(cycle);
+                }
+                Some(other) => next = Some(other).filter(|other| !seen.contains_key(other)),
+                None => {
+                    seen.insert(*lane, Visited::LeadsNowhere);
+                    path.pop();
+                }
+            }
+        }
+    }
+    None
+}
+
+impl Fabric {
+    /// The stuck lanes where packets stand that keep a lane's pause up.
+    fn waits_for(&self, at: usize, stuck: &[usize]) -> Vec<usize> {
+        let (port, class) = port_and_class(at);
+        let peer = self.ports[port].peer as usize;
+        let Some(switch) = self.switch_of(peer) else { return Vec::new() };
+        let own = self.ports_of(switch);
+        let first = own.start;
+        own.map(|port| lane(port, class))
+            .filter(|lane| stuck.binary_search(lane).is_ok())
+            .filter(|&lane| {
+                let mut packets = self.queues[lane].fifo.iter(&self.packets);
+                packets.any(|packet| first + packet.ingress as usize == peer)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_across_a_second_counts_in_both() {
+        let mut log = PauseLog::default();
+        log.add(Time(SECOND - 10), Time(SECOND + 30));
+        log.add(Time(SECOND + 100), Time(SECOND + 101));
+        assert_eq!(log.per_second, [10, 31]);
+        assert_eq!(log.max_share_of_a_second(), 31.0 / 1e12);
     }
 }

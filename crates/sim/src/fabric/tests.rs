@@ -3,12 +3,12 @@
 use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
 use tailback_proto::units::{Bytes, Rate, Time};
 
-use super::build::NewPort;
-use super::classes::{Classes, ONE_CLASS};
-use super::packet::{Amount, Detail, Kind, Packet, NONE};
+use super::packet::Telemetry;
+use super::packet::{Amount, Detail, Packet, PacketKind, NONE};
 use super::switch::Switch;
-use super::telemetry::Telemetry;
+use super::NewPort;
 use super::{Arrived, Fabric, CLASSES};
+use super::{Classes, ONE_CLASS};
 use crate::event::Event;
 use crate::plan::{LoadBalancing, SwitchModelPlan};
 
@@ -51,7 +51,7 @@ pub(crate) fn packet(dst: u16, number: u32, wire_bytes: u16) -> Packet {
         amount: Amount::NONE,
         dst,
         ingress: 0,
-        kind: Kind::Data,
+        kind: PacketKind::Data,
         class: 0,
         flags: 0,
         code_point: 0,

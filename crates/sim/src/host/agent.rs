@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 use tailback_proto::congestion::host::CACHE_LINE_BYTES;
-use tailback_proto::congestion::hostcc::{HostCc, HostCcParameters};
-use tailback_proto::congestion::rhcc::receiver::{Receiver, ReceiverParameters};
+use tailback_proto::congestion::host::{HostCc, HostCcParameters};
+use tailback_proto::congestion::rhcc::{Receiver, ReceiverParameters};
 use tailback_proto::units::Time;
 
 use crate::event::Event;

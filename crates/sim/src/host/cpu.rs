@@ -14,13 +14,21 @@
 //! middle of a batch, the first 2 ms of a burst in which softirqs do not yield yet, and adaptive moderation.
 
 use std::collections::VecDeque;
+use tailback_proto::nic::Standing;
 use tailback_proto::parameters::DELAY;
-use tailback_proto::transport::tcp::settings::BURST;
+use tailback_proto::transport::tcp::BURST;
 use tailback_proto::units::{Bytes, Hertz, Time};
 
-use crate::cores::{Core, Purpose, PURPOSES};
+use super::socket::{Descriptor, TxBurst, TxRing, Work};
+use super::Tcp;
+use crate::cores::{Core, Purpose, Share, PURPOSES};
 use crate::engine::{stream, uniform, Fifo};
-use crate::gauge::Gauge;
+use crate::event::Event;
+use crate::fabric::packet::CWR;
+use crate::fabric::port::DropReason;
+use crate::fabric::{Fabric, CLASSES};
+use crate::gauge::{Gauge, QueuedAt};
+use crate::nic::{Nics, ETHERNET};
 
 tailback_proto::parameters! {
     /// The CPU of every host, of which TCP takes a part and RDMA none; no effect where no traffic is tcp.
@@ -240,5 +248,292 @@ impl HostCore {
             rx_out_of_buffer: 0,
             interrupts: 0,
         }
+    }
+}
+
+// What the cores of a host do: they take packets from the wire, are interrupted, poll, and serve what waits for them. The
+// rules are in `cpu.rs`.
+
+impl Tcp {
+    /// A packet for a core came over the wire.
+    #[inline]
+    pub fn core_receive(&mut self, fabric: &mut Fabric, nics: &mut Nics, core: u32, index: u32) {
+        let host = self.cpus.cores[core as usize].host as usize;
+        let cpu = self.cpus.hosts[host].as_mut().expect("the core is its");
+        let c = &mut self.cpus.cores[core as usize];
+        let bytes = fabric.packets[index].frame_bytes();
+        c.rx_packets += 1;
+        c.rx_bytes += bytes as u64;
+        if c.ring_packets == cpu.model.rx_ring {
+            c.rx_out_of_buffer += 1;
+            let port = nics[host].port as usize;
+            fabric.drop_packet(port, index, DropReason::ReceiveRing);
+            return;
+        }
+        c.ring.push(&mut fabric.packets, index);
+        #[cfg(debug_assertions)]
+        {
+            fabric.packets[index].arrival = fabric.run.now;
+        }
+        c.ring_packets += 1;
+        cpu.backlog.change(fabric.run.now, bytes as i64);
+        if c.polling {
+            return;
+        }
+        c.unannounced += 1;
+        if c.unannounced >= cpu.model.interrupt_packets {
+            self.interrupt(fabric, nics, core);
+        } else if c.interrupt_at == Time::NEVER {
+            c.interrupt_at = fabric.run.now + cpu.model.interrupt_delay;
+            let at = c.interrupt_at;
+            fabric.run.schedule(at, Event::Core(core));
+        }
+    }
+
+    /// The NIC interrupts a core.
+    fn interrupt(&mut self, fabric: &mut Fabric, nics: &mut Nics, core: u32) {
+        let c = &mut self.cpus.cores[core as usize];
+        c.interrupt_at = Time::NEVER;
+        c.unannounced = 0;
+        c.interrupts += 1;
+        c.polling = true;
+        c.interrupted = true;
+        if c.core.is_free() {
+            self.run_core(fabric, nics, core);
+        }
+    }
+
+    /// A batch of a core ends, or an interrupt that was held back is due.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub fn on_core(&mut self, fabric: &mut Fabric, nics: &mut Nics, core: u32) {
+        let c = &mut self.cpus.cores[core as usize];
+        c.core.end(fabric.run.now);
+        if c.interrupt_at == fabric.run.now {
+            self.interrupt(fabric, nics, core);
+        } else if c.core.is_free() {
+            self.run_core(fabric, nics, core);
+        }
+    }
+
+    /// Work for a core in softirq context.
+    pub fn raise_softirq(&mut self, fabric: &mut Fabric, nics: &mut Nics, core: u32, work: u32) {
+        let c = &mut self.cpus.cores[core as usize];
+        c.softirqs.push_back(work);
+        if c.core.is_free() {
+            self.run_core(fabric, nics, core);
+        }
+    }
+
+    /// A thread has something to do on a core, which has a batch under way.
+    pub fn wake_thread(&mut self, core: u32, work: u32) {
+        self.cpus.cores[core as usize].core.threads.push_back(work);
+    }
+
+    /// An idle core begins the next batch, if there is work.
+    fn run_core(&mut self, fabric: &mut Fabric, nics: &mut Nics, core: u32) {
+        let c = &mut self.cpus.cores[core as usize];
+        if c.polling && c.ring_packets == 0 {
+            c.polling = false;
+        }
+        let softirq = c.polling || !c.softirqs.is_empty();
+        let thread = !c.core.threads.is_empty();
+        let takes_softirq = c.core.softirqs_are_next(softirq, softirq && thread);
+        if !softirq && !thread {
+            return;
+        }
+        c.core.enter();
+        let mut batch = Batch { core, start: fabric.run.now, cycles: [0.0; PURPOSES] };
+        if !takes_softirq {
+            let work = c.core.threads.pop_front().expect("a thread waits");
+            self.run_thread(fabric, nics, work, &mut batch);
+        } else if self.cpus.cores[core as usize].polling {
+            self.poll(fabric, nics, &mut batch);
+        } else {
+            // What is raised in the meantime waits for the next batch.
+            for _ in 0..self.cpus.cores[core as usize].softirqs.len() {
+                let work = self.cpus.cores[core as usize].softirqs.pop_front().expect("counted");
+                self.run_softirq(fabric, nics, work, &mut batch);
+            }
+        }
+        let cpu = self.cpus.of(core);
+        let (start, takes) = (batch.start, batch.times(&cpu.model));
+        let c = &mut self.cpus.cores[core as usize].core;
+        c.begin(start, (), if takes_softirq { Share::Softirqs } else { Share::Threads }, takes);
+        if let Some(end) = c.leave() {
+            fabric.run.schedule(end, Event::Core(core));
+        }
+    }
+
+    /// Takes up to the budget of packets from a core's ring. Softirq work that waits besides goes along.
+    fn poll(&mut self, fabric: &mut Fabric, nics: &mut Nics, batch: &mut Batch) {
+        let core = batch.core;
+        let host = self.cpus.cores[core as usize].host as usize;
+        let cpu = self.cpus.hosts[host].as_mut().expect("the core is its");
+        let c = &mut self.cpus.cores[core as usize];
+        if std::mem::take(&mut c.interrupted) {
+            batch.spend(Purpose::Irq, cpu.model.cycles_per_interrupt);
+        }
+        let mut polled = std::mem::take(&mut self.cpus.polled);
+        let mut bytes = 0;
+        while polled.len() < cpu.model.budget as usize {
+            let Some(index) = c.ring.pop(&fabric.packets) else { break };
+            let packet = &fabric.packets[index];
+            bytes += packet.frame_bytes() as i64;
+            cpu.backlog.left(packet.frame_bytes() as u64, QueuedAt::at(packet.arrival), fabric.run.now);
+            polled.push(index);
+        }
+        c.ring_packets -= polled.len() as u32;
+        c.polled_packets += polled.len() as u64;
+        cpu.backlog.change(fabric.run.now, -bytes);
+        batch.spend(Purpose::Soft, polled.len() as f64 * cpu.model.cycles_per_packet);
+        self.receive_polled(fabric, nics, &polled, batch);
+        polled.clear();
+        self.cpus.polled = polled;
+        for _ in 0..self.cpus.cores[core as usize].softirqs.len() {
+            let work = self.cpus.cores[core as usize].softirqs.pop_front().expect("counted");
+            self.run_softirq(fabric, nics, work, batch);
+        }
+    }
+}
+
+// What transmit rings do: they join the turns of the NIC's arbiter, and send a packet when theirs comes.
+
+impl Tcp {
+    /// A core hands something to the NIC, at `descriptor.ready_at`, which is now or later.
+    pub fn ring_push(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32, descriptor: Descriptor) {
+        let r = &mut self.rings.rings[ring as usize];
+        let bytes = match descriptor.work {
+            Work::Packet(_) => 0,
+            Work::Burst(burst) => burst.bytes,
+        };
+        r.note_comes(fabric.run.now, &fabric.packets, &descriptor);
+        r.descriptors.push_back(descriptor);
+        let host = fabric.ports[r.port as usize].owner as usize;
+        nics[host].backlog_bytes[r.class as usize] += bytes as i64;
+        if r.scheduled {
+            return;
+        }
+        r.scheduled = true;
+        if descriptor.ready_at <= fabric.run.now {
+            self.on_ring_due(fabric, nics, ring);
+        } else {
+            fabric.run.schedule(descriptor.ready_at, Event::RingDue(ring));
+        }
+    }
+
+    /// The first descriptor of a ring is ready: the ring joins its class's turns.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub fn on_ring_due(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32) {
+        let port = self.rings.rings[ring as usize].port as usize;
+        if fabric.ports[port].up {
+            self.join_turns(fabric, nics, ring);
+            let host = fabric.ports[port].owner as usize;
+            nics.kick(fabric, self, host);
+        } else {
+            self.drain(fabric, nics, ring);
+        }
+    }
+
+    #[inline(always)] // every packet's turn ends with it
+    fn join_turns(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32) {
+        let TxRing { port, class, .. } = self.rings.rings[ring as usize];
+        let nic = &mut nics[fabric.ports[port as usize].owner as usize];
+        nic.arbiter.join(class, ETHERNET | ring);
+    }
+
+    /// Sends the next packet of a ring, whose turn it is.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub fn send_from_ring(&mut self, fabric: &mut Fabric, nics: &mut Nics, port: usize, ring: u32) {
+        let (index, sent) = self.take_packet(fabric, nics, ring);
+        fabric.send(port, index);
+        let r = &mut self.rings.rings[ring as usize];
+        match r.standing(fabric.ports[port].busy_until) {
+            Standing::Idle => r.scheduled = false,
+            Standing::Ready => self.join_turns(fabric, nics, ring),
+            Standing::Waits(until) => fabric.run.schedule(until, Event::RingDue(ring)),
+        }
+        if let Some(burst) = sent {
+            self.on_burst_sent(fabric, nics, &burst);
+        }
+    }
+
+    /// The next packet of a ring, and the burst that ends with it.
+    #[inline(always)] // in each packet's turn; the burst then stays in registers
+    fn take_packet(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32) -> (u32, Option<TxBurst>) {
+        let r = &mut self.rings.rings[ring as usize];
+        let (port, class) = (r.port as usize, r.class);
+        let front = r.descriptors.front_mut().expect("a ring that takes a turn has work");
+        let came = front.came;
+        let mut sent = None;
+        let index = match &mut front.work {
+            Work::Packet(index) => {
+                let index = *index;
+                r.descriptors.pop_front();
+                r.note_left(fabric.run.now, || fabric.packets[index].frame_bytes(), came);
+                index
+            }
+            Work::Burst(burst) => {
+                let cut = *burst;
+                let payload = cut.bytes.min(self.sockets.mss(cut.connection));
+                burst.position += payload as u64;
+                burst.bytes -= payload;
+                burst.flags &= !CWR;
+                if burst.bytes == 0 {
+                    r.descriptors.pop_front();
+                    sent = Some(cut);
+                }
+                r.note_left(fabric.run.now, || payload, came);
+                let host = fabric.ports[port].owner as usize;
+                nics[host].backlog_bytes[class as usize] -= payload as i64;
+                self.data_packet(fabric, &cut, payload, class)
+            }
+        };
+        let queue = &mut fabric.queues[(port, class)];
+        queue.rx_packets += 1;
+        queue.rx_bytes += fabric.packets[index].frame_bytes() as u64;
+        (index, sent)
+    }
+
+    /// The link of a NIC fails: what waits in its rings is lost, as what waits at a switch's port is.
+    pub fn fail_rings(&mut self, fabric: &mut Fabric, nics: &mut Nics, host: usize) {
+        for class in 0..CLASSES as u8 {
+            let rings = nics[host].arbiter.take_all(class, |sender| sender & ETHERNET != 0);
+            rings.into_iter().for_each(|ring| self.drain(fabric, nics, ring & !ETHERNET));
+        }
+    }
+
+    /// Drops what is ready in a ring whose link is down.
+    fn drain(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32) {
+        loop {
+            let r = &mut self.rings.rings[ring as usize];
+            match r.standing(fabric.run.now) {
+                Standing::Idle => {
+                    r.scheduled = false;
+                    return;
+                }
+                Standing::Waits(until) => {
+                    fabric.run.schedule(until, Event::RingDue(ring));
+                    return;
+                }
+                Standing::Ready => {}
+            }
+            let port = r.port as usize;
+            let (index, sent) = self.take_packet(fabric, nics, ring);
+            fabric.drop_packet(port, index, DropReason::PortDown);
+            if let Some(burst) = sent {
+                self.on_burst_sent(fabric, nics, &burst);
+            }
+        }
+    }
+
+    /// Payload of the bursts that wait in transmit rings, by connection: for the books.
+    pub fn ring_payload(&self, connections: usize) -> Vec<u64> {
+        let mut waiting = vec![0; connections];
+        for descriptor in self.rings.rings.iter().flat_map(|ring| &ring.descriptors) {
+            if let Work::Burst(burst) = descriptor.work {
+                waiting[burst.connection as usize] += burst.whole as u64;
+            }
+        }
+        waiting
     }
 }

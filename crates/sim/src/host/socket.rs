@@ -11,21 +11,25 @@
 //! Leaves out: opening and closing a connection, a send buffer, the buffers' auto-tuning, TSO sizes by pacing rate,
 //! an application on another core than its softirqs (no RFS), and waking it up.
 
-use tailback_proto::transport::tcp::{AckSegment, ControlParameters, DataSegment};
+use std::collections::{HashMap, VecDeque};
+use tailback_proto::nic::Standing;
+use tailback_proto::transport::tcp::{
+    AckSegment, ControlParameters, DataSegment, SackBlocks, TcpParameters, TcpReceiver, TcpSender,
+};
 use tailback_proto::units::Time;
 use tailback_proto::wire::{tcp_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
-use super::connection::{Group, RECEIVER, SENDER};
 use super::cpu::Batch;
-use super::rings::{Descriptor, TxBurst, Work};
 use super::Tcp;
 use crate::cores::Purpose;
+use crate::engine::Arena;
 use crate::event::Event;
-use crate::fabric::packet::{Amount, Detail, Kind, Packet, CE_ECHO, CWR, ECT, NONE};
+use crate::fabric::packet::{Amount, Detail, Packet, PacketKind, CE, CE_ECHO, CWR, ECT, NONE};
 use crate::fabric::Fabric;
-use crate::gauge::Came;
-use crate::nic::qp::QpState;
+use crate::gauge::QueuedAt;
+use crate::nic::queue_pair::QpState;
 use crate::nic::{Ethernet, Nics};
+use crate::plan::TcpSettings;
 
 /// What an application writes or reads at once: iperf3's default block.
 const BLOCK_BYTES: u64 = 128 << 10;
@@ -58,7 +62,7 @@ impl Ethernet for Tcp {
     fn receive(&mut self, fabric: &mut Fabric, nics: &mut Nics, packet: u32) {
         let p = &fabric.packets[packet];
         let c = &self.sockets.connections[(p.qp - self.sockets.first_flow) as usize];
-        let core = if p.kind == Kind::Tcp { c.receiver_core } else { c.sender_core };
+        let core = if p.kind == PacketKind::Tcp { c.receiver_core } else { c.sender_core };
         self.core_receive(fabric, nics, core, packet);
     }
 
@@ -181,7 +185,8 @@ impl Tcp {
                 retransmission: burst.retransmission,
                 flags: (burst.cwr as u8 * CWR) | (burst.ect as u8 * ECT),
             });
-            let descriptor = Descriptor { ready_at: batch.now(model), work, came: Came::at(fabric.run.now) };
+            let descriptor =
+                Descriptor { ready_at: batch.now(model), work, came: QueuedAt::at(fabric.run.now) };
             let ring = c.sender_ring;
             self.ring_push(fabric, nics, ring, descriptor);
         }
@@ -203,7 +208,7 @@ impl Tcp {
             amount: Amount::payload(payload),
             dst: c.dst,
             ingress: 0,
-            kind: Kind::Tcp,
+            kind: PacketKind::Tcp,
             class,
             flags: burst.flags,
             code_point: c.code_point,
@@ -266,13 +271,13 @@ impl Tcp {
             amount: Amount::NONE,
             dst,
             ingress: 0,
-            kind: Kind::TcpAck,
+            kind: PacketKind::TcpAck,
             class: self.rings.class(ring),
             flags: (ack.ece as u8 * CE_ECHO) | (ack_ect as u8 * ECT),
             code_point,
         });
         self.sockets.headers.write_ack(index, ack);
-        let came = Came::at(fabric.run.now);
+        let came = QueuedAt::at(fabric.run.now);
         self.ring_push(fabric, nics, ring, Descriptor { ready_at, work: Work::Packet(index), came });
     }
 
@@ -367,5 +372,365 @@ impl Tcp {
             c.end = fabric.run.now;
             fabric.run.flow_ended();
         }
+    }
+}
+
+// TCP connections: both ends, and what packets carry for them.
+
+/// The ends of a connection.
+pub(super) const SENDER: usize = 0;
+
+pub(super) const RECEIVER: usize = 1;
+
+/// A kind of TCP stack.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    pub parameters: TcpParameters,
+    pub(super) small_queue: u32,
+}
+
+/// A connection, both ends.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub sender: TcpSender,
+    pub receiver: TcpReceiver,
+    pub state: QpState,
+    /// Whether its application writes no more.
+    pub(super) closed: bool,
+    /// Bytes in transmit rings.
+    pub queued: u32,
+    /// Whether it waits for them to leave.
+    pub(super) throttled: bool,
+    /// Whether its receiver's thread waits for the core, or has it.
+    pub(super) reading: bool,
+    /// When the pending timer events of sender and receiver are due; `NEVER`: none.
+    pub(super) timer_at: [Time; 2],
+    /// Its latest segment among those held by GRO.
+    pub(super) held: u32,
+    pub(super) sender_core: u32,
+    pub(super) receiver_core: u32,
+    pub(super) sender_ring: u32,
+    pub(super) receiver_ring: u32,
+    pub(super) sender_stack: u16,
+    pub(super) receiver_stack: u16,
+    pub src: u16,
+    pub dst: u16,
+    pub class: u8,
+    pub code_point: u8,
+    /// The group of connections that it is of.
+    pub group: u32,
+    /// Among the connections of its two hosts.
+    pub number: u32,
+    pub start: Time,
+    pub end: Time,
+    pub packets_sent: u64,
+    /// Those of them that had been sent before.
+    pub packets_retransmitted: u64,
+    /// What its application read.
+    pub bytes_read: u64,
+    pub duplicate_packets: u64,
+}
+
+/// The connections of a traffic item from one host to another.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub first: u32,
+    pub connections: u32,
+    pub bytes: Option<u64>,
+}
+
+/// All TCP connections.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    pub connections: Vec<Connection>,
+    pub groups: Vec<Group>,
+    /// By kind of NIC in the plan; only those that are used.
+    pub stacks: Vec<Stack>,
+    /// Number that packets of the first connection carry: flows of all kinds are told apart by it.
+    pub first_flow: u32,
+    pub headers: Headers,
+    pub(super) held: Vec<Held>,
+}
+
+/// A segment that GRO holds, or an ACK on its way.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// `order`: its number among those of the poll.
+    Data {
+        connection: u32,
+        order: u32,
+        segment: DataSegment,
+    },
+    Ack {
+        connection: u32,
+        segment: AckSegment,
+    },
+}
+
+/// What TCP headers say that a packet has no room for. Lies beside the packet arena, indexed like it, and takes no
+/// memory where there is no TCP.
+#[derive(Debug, Default)]
+pub(crate) struct Headers {
+    /// Position of data or ACK, and timestamp of data or timestamp echo.
+    pub(super) stamps: Vec<(u64, Time)>,
+    /// Window and SACK blocks of an ACK.
+    pub(super) acks: Vec<(u64, SackBlocks)>,
+}
+
+fn slot<T: Copy + Default>(values: &mut Vec<T>, index: u32) -> &mut T {
+    let index = index as usize;
+    if index >= values.len() {
+        values.resize(index + 1, T::default());
+    }
+    &mut values[index]
+}
+
+impl Headers {
+    /// Of a data packet.
+    pub fn write(&mut self, packet: u32, position: u64, sent_at: Time) {
+        *slot(&mut self.stamps, packet) = (position, sent_at);
+    }
+
+    /// Position of a data packet or an ACK, and its timestamp or timestamp echo.
+    pub fn stamp(&self, packet: u32) -> (u64, Time) {
+        self.stamps[packet as usize]
+    }
+
+    /// Window and SACK blocks of an ACK.
+    pub fn ack(&self, packet: u32) -> (u64, SackBlocks) {
+        self.acks[packet as usize]
+    }
+
+    /// Of an ACK.
+    pub fn write_ack(&mut self, packet: u32, ack: &AckSegment) {
+        *slot(&mut self.stamps, packet) = (ack.ack, ack.echo);
+        *slot(&mut self.acks, packet) = (ack.window, ack.sack);
+    }
+}
+
+impl Sockets {
+    /// Payload of a connection's full segments.
+    pub fn mss(&self, connection: u32) -> u32 {
+        let stack = self.connections[connection as usize].sender_stack;
+        self.stacks[stack as usize].parameters.mss
+    }
+}
+
+impl Stack {
+    pub fn new(plan: &TcpSettings) -> Self {
+        Stack { parameters: plan.parameters(), small_queue: plan.small_queue.0 as u32 }
+    }
+}
+
+// Ethernet transmit rings: one for each core and class, next to the queue pairs in the NIC's arbiter.
+//
+// A ring takes a turn of its class like a queue pair does, a packet each. A burst (TSO) is cut into segments by the
+// NIC, which follow each other at line rate unless others of the class have their turns in between.
+//
+// Leaves out: the number of descriptors of a ring (TCP small queues keep them few), what fetching them takes, and the
+// interrupts that tell the driver what has left.
+
+/// What a core handed to the NIC.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Descriptor {
+    /// When it did.
+    pub ready_at: Time,
+    pub work: Work,
+    pub came: QueuedAt,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    /// A packet as it is.
+    Packet(u32),
+    Burst(TxBurst),
+}
+
+impl Work {
+    /// Of a burst what was not sent yet, of a packet its frame.
+    #[cfg(debug_assertions)]
+    fn bytes(&self, packets: &Arena<Packet>) -> u64 {
+        match self {
+            Work::Packet(index) => packets[*index].frame_bytes() as u64,
+            Work::Burst(burst) => burst.bytes as u64,
+        }
+    }
+}
+
+/// A burst, as far as it was not sent yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TxBurst {
+    pub connection: u32,
+    pub position: u64,
+    pub bytes: u32,
+    /// Whole length, bytes.
+    pub whole: u32,
+    /// Its timestamp.
+    pub sent_at: Time,
+    /// Whether it was sent before.
+    pub retransmission: bool,
+    /// Of its next packet.
+    pub flags: u8,
+}
+
+#[derive(Debug)]
+pub(crate) struct TxRing {
+    pub(super) descriptors: VecDeque<Descriptor>,
+    pub(super) port: u32,
+    pub(super) class: u8,
+    /// Whether it is in the NIC's ready ring, or has an event that will put it there.
+    pub(super) scheduled: bool,
+    /// What waits in it, which nothing records: payload of bursts, and frames.
+    #[cfg(debug_assertions)]
+    pub waiting: crate::gauge::Gauge,
+}
+
+impl TxRing {
+    /// What a core hands over comes into it.
+    #[inline(always)]
+    pub(super) fn note_comes(&mut self, _now: Time, _packets: &Arena<Packet>, _descriptor: &Descriptor) {
+        #[cfg(debug_assertions)]
+        self.waiting.change(_now, _descriptor.work.bytes(_packets) as i64);
+    }
+
+    /// `_bytes` of what came at `_came` leave.
+    #[inline(always)]
+    pub(super) fn note_left(&mut self, _now: Time, _bytes: impl FnOnce() -> u32, _came: QueuedAt) {
+        #[cfg(debug_assertions)]
+        {
+            let bytes = _bytes();
+            self.waiting.change(_now, -(bytes as i64));
+            self.waiting.left(bytes as u64, _came, _now);
+        }
+    }
+
+    /// Bytes that wait, and since when.
+    #[cfg(debug_assertions)]
+    pub fn waits<'a>(&'a self, packets: &'a Arena<Packet>) -> impl Iterator<Item = (u64, QueuedAt)> + 'a {
+        self.descriptors.iter().map(|descriptor| (descriptor.work.bytes(packets), descriptor.came))
+    }
+
+    /// Where it stands when it may send from `by` on.
+    pub(super) fn standing(&self, by: Time) -> Standing {
+        Standing::new(self.descriptors.front().map(|next| next.ready_at), by)
+    }
+}
+
+/// All transmit rings.
+#[derive(Debug, Default)]
+pub(crate) struct TxRings {
+    pub(super) rings: Vec<TxRing>,
+    pub(super) known: HashMap<(u32, u8), u32>,
+}
+
+impl TxRings {
+    /// The ring of a core and class, of a NIC with this port.
+    pub fn ring(&mut self, core: u32, class: u8, port: u32) -> u32 {
+        *self.known.entry((core, class)).or_insert_with(|| {
+            self.rings.push(TxRing {
+                descriptors: VecDeque::new(),
+                port,
+                class,
+                scheduled: false,
+                #[cfg(debug_assertions)]
+                waiting: Default::default(),
+            });
+            self.rings.len() as u32 - 1
+        })
+    }
+
+    /// All of them.
+    #[cfg(debug_assertions)]
+    pub fn rings(&self) -> &[TxRing] {
+        &self.rings
+    }
+
+    #[cfg(all(test, debug_assertions))]
+    pub fn rings_mut(&mut self) -> &mut [TxRing] {
+        &mut self.rings
+    }
+
+    /// Class of what goes out by a ring.
+    pub fn class(&self, ring: u32) -> u8 {
+        self.rings[ring as usize].class
+    }
+}
+
+// GRO: segments of one poll that follow each other in a connection go up the stack as one.
+//
+// Source: Linux, `net/ipv4/tcp_offload.c` (`tcp_gro_receive`) and `net/ipv4/af_inet.c` (`inet_gro_receive`): a change of
+// CE and a CWR keep segments apart; ACKs are not merged.
+//
+// Leaves out: that a timestamp that differs (Linux counts milliseconds) keeps them apart too, and merging across polls
+// (`gro_flush_timeout`).
+
+/// Connections that GRO holds a segment of at once; the oldest gives way. Linux, `net/core/dev.c`, `MAX_GRO_SKBS`; from
+/// 4.19 on that many in each of 8 hash buckets.
+const GRO_FLOWS: u32 = 8;
+
+impl Tcp {
+    /// What a poll took from a ring goes through GRO and then up the stack.
+    pub fn receive_polled(
+        &mut self,
+        fabric: &mut Fabric,
+        nics: &mut Nics,
+        polled: &[u32],
+        batch: &mut Batch,
+    ) {
+        let gro_bytes = self.cpus.of(batch.core).model.gro_bytes;
+        let mut held = std::mem::take(&mut self.sockets.held);
+        let mut runs = 0;
+        for &index in polled {
+            let packet = fabric.packets[index];
+            fabric.packets.remove(index);
+            let connection = packet.qp - self.sockets.first_flow;
+            let (position, time) = self.sockets.headers.stamps[index as usize];
+            if packet.kind == PacketKind::TcpAck {
+                let (window, sack) = self.sockets.headers.acks[index as usize];
+                let ece = packet.flags & CE_ECHO != 0;
+                let segment = AckSegment { ack: position, window, sack, ece, echo: time };
+                held.push(Held::Ack { connection, segment });
+                continue;
+            }
+            let new = DataSegment {
+                position,
+                bytes: packet.payload_bytes(),
+                segments: 1,
+                ce: packet.flags & CE != 0,
+                cwr: packet.flags & CWR != 0,
+                sent_at: time,
+            };
+            let c = &mut self.sockets.connections[connection as usize];
+            match held.get_mut(c.held as usize) {
+                Some(Held::Data { connection: of, order, segment: run })
+                    if *of == connection
+                        && runs - *order <= GRO_FLOWS
+                        && run.position + run.bytes as u64 == new.position
+                        && run.ce == new.ce
+                        && !new.cwr
+                        && new.bytes > 0
+                        && run.bytes + new.bytes <= gro_bytes =>
+                {
+                    run.bytes += new.bytes;
+                    run.segments += 1;
+                }
+                _ => {
+                    c.held = held.len() as u32;
+                    held.push(Held::Data { connection, order: runs, segment: new });
+                    runs += 1;
+                }
+            }
+        }
+        for segment in held.drain(..) {
+            match segment {
+                Held::Data { connection, segment, .. } => {
+                    self.on_tcp_data(fabric, nics, connection, &segment, batch)
+                }
+                Held::Ack { connection, segment } => {
+                    self.on_tcp_ack(fabric, nics, connection, &segment, batch)
+                }
+            }
+        }
+        self.sockets.held = held;
     }
 }

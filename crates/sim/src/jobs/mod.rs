@@ -10,27 +10,21 @@
 
 mod collective;
 mod graph;
-pub(crate) mod links;
-mod own;
-mod part;
-mod phases;
-mod program;
 
-pub use own::circle;
-
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use tailback_proto::units::Time;
 
 use crate::engine::NumberMap;
-use crate::plan::{Plan, PlanError, QueuePairs, StepPlan, What};
+use crate::jobs::collective::RunningGraph;
+use crate::jobs::graph::{Job, NextStep, RankActivity};
+use crate::plan::{DomainPlan, Plan, PlanError, QueuePairs, StepPlan, StepWork};
 use crate::work::{Arrived, Finished, JobRecord, Message, Network, SpanRecord, Work, MOST_RECORDED};
-use links::Links;
-use part::Part;
-use program::{Doing, Job, Next};
+
+pub use crate::jobs::graph::circle;
 
 /// An operation of a part, by their places.
-type Place = (u32, u32);
+type OperationIndex = (u32, u32);
 
 /// What a time that was asked for means.
 #[derive(Clone, Copy, Debug)]
@@ -40,18 +34,18 @@ enum Timer {
     /// A step of a rank has been computed: job, rank.
     Computed(u32, u32),
     /// The first bit of a message inside of a server arrives.
-    Arriving(Place),
+    Arriving(OperationIndex),
     /// An operation ends.
-    Operation(Place),
+    Operation(OperationIndex),
 }
 
 /// What is to be done before anything else happens.
 #[derive(Clone, Copy, Debug)]
 enum Task {
     /// An operation has all it waited for.
-    Ready(Place),
+    Ready(OperationIndex),
     /// An operation has ended.
-    Ended(Place),
+    Ended(OperationIndex),
     /// A rank may go on: job, rank.
     GoOn(u32, u32),
 }
@@ -61,12 +55,12 @@ enum Task {
 pub(crate) struct Jobs {
     jobs: Vec<Job>,
     /// Parts under way, by place; a place may be empty.
-    parts: Vec<Option<Part>>,
+    parts: Vec<Option<RunningGraph>>,
     empty: Vec<u32>,
     timers: Vec<Timer>,
     unused_timers: Vec<u32>,
     /// Messages under way.
-    sent: NumberMap<u32, Place>,
+    sent: NumberMap<u32, OperationIndex>,
     links: Links,
     tasks: VecDeque<Task>,
     finished: Vec<Finished>,
@@ -89,7 +83,7 @@ impl Jobs {
                 graphs.push(match step {
                     StepPlan::Graph(operations) => {
                         let operations = std::mem::take(operations);
-                        Some(Arc::new(own::graph(&operations, job.ranks.len()).map_err(impossible)?))
+                        Some(Arc::new(graph::graph(&operations, job.ranks.len()).map_err(impossible)?))
                     }
                     StepPlan::Compute(_) | StepPlan::Collective(_) => None,
                 });
@@ -145,13 +139,13 @@ impl Jobs {
         loop {
             let of = &mut self.jobs[job as usize];
             match of.next(rank, network.now()) {
-                Next::Wait => return,
-                Next::Compute(time) => {
+                NextStep::Wait => return,
+                NextStep::Compute(time) => {
                     self.call_after(time, Timer::Computed(job, rank), network);
                     return;
                 }
-                Next::Join(iteration, step) => self.join(job, rank, iteration, step, network.now()),
-                Next::Finished => {
+                NextStep::Join(iteration, step) => self.join(job, rank, iteration, step, network.now()),
+                NextStep::Finished => {
                     let computed = of.ranks[rank as usize].computed;
                     let rank =
                         self.jobs[..job as usize].iter().map(|job| job.ranks.len() as u32).sum::<u32>()
@@ -169,7 +163,7 @@ impl Jobs {
         let place = match of.parts.get(&(iteration, step)) {
             Some(&place) => place,
             None => {
-                let part = Part::new(of.graph(step), of.ranks.len(), job as usize, iteration, step);
+                let part = RunningGraph::new(of.graph(step), of.ranks.len(), job as usize, iteration, step);
                 of.record.operations += part.left() as u64;
                 let place = self.empty.pop().unwrap_or_else(|| {
                     self.parts.push(None);
@@ -189,17 +183,17 @@ impl Jobs {
         }
     }
 
-    fn begin_operation(&mut self, place: Place, network: &mut dyn Network) {
+    fn begin_operation(&mut self, place: OperationIndex, network: &mut dyn Network) {
         let part = self.parts[place.0 as usize].as_ref().expect("it is under way");
         let operation = part.graph.operations[place.1 as usize];
         let number = part.job as u32;
         let job = &mut self.jobs[number as usize];
         let (now, rank) = (network.now(), operation.rank as usize);
         let at = match operation.what {
-            What::Receive | What::Barrier => now,
-            What::Compute(ps) => job.compute(rank, now, Time(ps)),
-            What::Reduce(bytes) => job.reduce(rank, now, bytes),
-            What::Send { to, bytes, channel } => {
+            StepWork::Receive | StepWork::Barrier => now,
+            StepWork::Compute(ps) => job.compute(rank, now, Time(ps)),
+            StepWork::Reduce(bytes) => job.reduce(rank, now, bytes),
+            StepWork::Send { to, bytes, channel } => {
                 let plan = &job.plan;
                 let (from, host) = (plan.ranks[rank], plan.ranks[to as usize]);
                 match plan.domain.filter(|_| plan.servers[rank] == plan.servers[to as usize]) {
@@ -232,17 +226,17 @@ impl Jobs {
     }
 
     /// The first bit of a message inside of a server has come.
-    fn arrive(&mut self, place: Place, network: &mut dyn Network) {
+    fn arrive(&mut self, place: OperationIndex, network: &mut dyn Network) {
         let part = self.parts[place.0 as usize].as_ref().expect("it is under way");
         let plan = &self.jobs[part.job].plan;
-        let What::Send { to, bytes, .. } = part.graph.operations[place.1 as usize].what else { return };
+        let StepWork::Send { to, bytes, .. } = part.graph.operations[place.1 as usize].what else { return };
         let Some(domain) = plan.domain else { return };
         let now = network.now();
         let at = self.links.receive(&domain, now, plan.ranks[to as usize], bytes);
         self.call_after(at - now, Timer::Operation(place), network);
     }
 
-    fn end_operation(&mut self, place: Place, now: Time) {
+    fn end_operation(&mut self, place: OperationIndex, now: Time) {
         let part = self.parts[place.0 as usize].as_mut().expect("it is under way");
         self.jobs[part.job].record.ended += 1;
         let done = part.end(place.1, now, &mut self.ready);
@@ -289,7 +283,7 @@ impl Work for Jobs {
                 self.tasks.extend((0..ranks).map(|rank| Task::GoOn(job, rank)));
             }
             Timer::Computed(job, rank) => {
-                self.jobs[job as usize].ranks[rank as usize].doing = Doing::Nothing;
+                self.jobs[job as usize].ranks[rank as usize].doing = RankActivity::Nothing;
                 self.tasks.push_back(Task::GoOn(job, rank));
             }
             Timer::Arriving(place) => self.arrive(place, network),
@@ -343,7 +337,7 @@ impl Work for Jobs {
 impl Jobs {
     /// What a rank that has not finished waits for.
     fn what_for(&self, job: &Job, rank: u32) -> String {
-        let Doing::Part(iteration, step) = job.ranks[rank as usize].doing else {
+        let RankActivity::Part(iteration, step) = job.ranks[rank as usize].doing else {
             return "it had not taken its last step".into();
         };
         let place = job.parts.get(&(iteration, step)).and_then(|&place| self.parts[place as usize].as_ref());
@@ -352,14 +346,40 @@ impl Jobs {
             return "others had not taken part in its last step".into();
         };
         let what = match part.graph.operations[operation as usize].what {
-            What::Send { to, bytes, .. } => format!("a message of {bytes} B to rank {to}"),
-            What::Compute(_) => "computing".into(),
-            What::Reduce(_) => "a reduction".into(),
-            What::Receive => "messages for it".into(),
-            What::Barrier => "a barrier".into(),
+            StepWork::Send { to, bytes, .. } => format!("a message of {bytes} B to rank {to}"),
+            StepWork::Compute(_) => "computing".into(),
+            StepWork::Reduce(_) => "a reduction".into(),
+            StepWork::Receive => "messages for it".into(),
+            StepWork::Barrier => "a barrier".into(),
         };
         let how = if begun { "had not ended" } else { "could not begin" };
         let named = part.graph.places.get(operation as usize).unwrap_or(&operation);
         format!("operation {named} of step {step}, {what}, {how}")
+    }
+}
+
+// Links inside of servers, such as NVLink: a rank sends at one rate, one message after the other, and receives so, too.
+//
+// Leaves out: packets, and whatever a switch between them does. A message takes its latency and its bytes at the rate, and
+// waits for those before it at both ends.
+
+/// Until when the links of each host are taken: sending, and receiving.
+#[derive(Debug, Default)]
+pub(crate) struct Links(HashMap<u32, (Time, Time)>);
+
+impl Links {
+    /// A message is sent, behind those before it: when its first bit arrives.
+    pub fn send(&mut self, domain: &DomainPlan, now: Time, from: u32, bytes: u64) -> Time {
+        let sending = &mut self.0.entry(from).or_default().0;
+        let begun = now.max(*sending);
+        *sending = begun + domain.rate.serialization(bytes);
+        begun + domain.latency
+    }
+
+    /// Its first bit has arrived: when the last one does, behind the messages that came before it.
+    pub fn receive(&mut self, domain: &DomainPlan, now: Time, to: u32, bytes: u64) -> Time {
+        let receiving = &mut self.0.entry(to).or_default().1;
+        *receiving = now.max(*receiving) + domain.rate.serialization(bytes);
+        *receiving
     }
 }

@@ -1,18 +1,27 @@
 //! What cores do: interrupts, rounds of softirqs and threads, unit by unit. The rules are in `core.rs`.
 
-use tailback_proto::units::Time;
+use std::collections::VecDeque;
+use tailback_proto::parameters::DELAY;
+use tailback_proto::units::{Bytes, Time};
 
-use super::core::{RxAction, Softirq, Work};
-use super::Linux;
+use super::{Linux, Timer};
+use crate::cores::{Core, Purpose, Share, PURPOSES};
+use crate::engine::splitmix64;
 use crate::event::Event;
+use crate::fabric::packet::{Packet, PacketKind};
+use crate::fabric::port::DropReason;
 use crate::fabric::Fabric;
+use crate::gauge::Gauge;
 
 /// Rounds of softirqs until `ksoftirqd` takes them over (`MAX_SOFTIRQ_RESTART`).
 const MAX_ROUNDS: u32 = 10;
+
 /// Time of softirqs until `ksoftirqd` takes them over (`MAX_SOFTIRQ_TIME`).
 const MAX_SOFTIRQ_TIME: Time = Time::from_us(2_000);
+
 /// Packets of one `net_rx_action` (sysctl `net.core.netdev_budget`).
 const NETDEV_BUDGET: u32 = 300;
+
 /// Time of one `net_rx_action` (sysctl `net.core.netdev_budget_usecs`, at 1000 Hz).
 const NETDEV_BUDGET_TIME: Time = Time::from_us(2_000);
 
@@ -198,5 +207,446 @@ impl Linux {
         } else {
             c.begin_round(since, rounds_left - 1);
         }
+    }
+}
+
+// What a CPU core of a Linux host does: hard interrupts, softirqs and threads, one after the other.
+//
+// Sources: Linux `kernel/softirq.c` (`__do_softirq`: pending vectors in turn, again while more are raised, for 2 ms and
+// 10 rounds at most, then `ksoftirqd`), `net/core/dev.c` (`net_rx_action`: each NAPI instance of the list once, up to
+// `netdev_budget` packets and `netdev_budget_usecs`; an instance that used up its weight of 64 is polled again by the
+// next; `net_tx_action`: the transmit queues that wait when it begins), `include/linux/netdevice.h` (`NAPI_POLL_WEIGHT`).
+//
+// A core does one unit of work after another, one event each: a hard interrupt, a packet of a poll, a stopped queue that
+// runs again, a piece of a thread's work. What a unit does takes effect at its end. A hard interrupt waits for the end
+// of the current unit, then goes before everything else; only the long, empty units of a virtual CPU are cut short
+// by it. Softirqs go before threads until `ksoftirqd` takes
+// them over: a thread that shares the core equally with the others. While it is runnable, softirqs wait for it.
+//
+// What a unit means is decided in `napi.rs`.
+//
+// Leaves out: hyper-threads, frequency changes, caches, the scheduler's granularity (threads take turns a unit each),
+// moving threads between cores, and that kernels from 6.5 on run softirqs after an interrupt even when `ksoftirqd` is to.
+
+/// Most packets of one poll of a NAPI instance (`NAPI_POLL_WEIGHT`).
+pub(crate) const NAPI_WEIGHT: u32 = 64;
+
+/// A unit of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub cost: Time,
+    /// Its share of the poll's weight: 1 for a received packet, 0 for work that the weight does not limit.
+    pub weight: u32,
+    /// Of a thread's work; polls are always [`Purpose::Soft`].
+    pub purpose: Purpose,
+}
+
+/// What a core costs, whatever it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CoreModel {
+    /// From an interrupt to its handler on a core that sleeps.
+    pub idle_exit: Time,
+    /// A hard interrupt, entry and exit included.
+    pub interrupt: Time,
+    /// A poll, before its first packet.
+    pub poll: Time,
+}
+
+/// What a core is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// The hard interrupt of a NAPI instance.
+    Interrupt(u32),
+    /// The start of a poll.
+    PollStart,
+    /// A unit of the poll under way.
+    Poll(u32),
+    /// A unit of a transmit queue that runs again.
+    Output(u32),
+    /// A unit of a thread.
+    Thread(u32),
+    /// The same of a virtual CPU, which an interrupt cuts short.
+    Guest(u32),
+}
+
+/// A call of `__do_softirq` under way. What is raised during a round is for the next one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Softirq {
+    pub(super) since: Time,
+    pub(super) rounds_left: u32,
+    /// What is left of this round: transmit queues, then a `net_rx_action`.
+    pub(super) outputs: usize,
+    pub(super) receives: bool,
+}
+
+/// A call of `net_rx_action` under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RxAction {
+    pub(super) since: Time,
+    pub(super) budget: u32,
+    /// The instance being polled and the weight it has used; `None`: the next one has to be chosen.
+    pub(super) polled: Option<(u32, u32)>,
+}
+
+/// A core of a Linux host.
+#[derive(Debug)]
+pub(crate) struct LinuxCore {
+    pub(super) model: CoreModel,
+    /// Its work is a unit.
+    pub core: Core<Work>,
+    /// It has woken but not started: the wake-up cost still to pay.
+    pub(super) waking: Time,
+    /// NAPI instances with a pending hard interrupt.
+    pub(super) interrupts: VecDeque<u32>,
+    /// NAPI instances to poll; those left for the current `net_rx_action`; and those it puts off
+    /// because they used up their weight.
+    pub(super) poll_list: VecDeque<u32>,
+    pub(super) list: VecDeque<u32>,
+    pub(super) repoll: VecDeque<u32>,
+    /// Transmit queues to run again, and the one being run.
+    pub(super) output_queue: VecDeque<u32>,
+    pub(super) output: Option<u32>,
+    pub(super) softirq: Option<Softirq>,
+    pub(super) rx_action: Option<RxAction>,
+    /// `ksoftirqd` is runnable.
+    pub(super) ksoftirqd: bool,
+    /// Hard interrupts, polls.
+    pub interrupts_taken: u64,
+    pub polls: u64,
+}
+
+impl LinuxCore {
+    pub fn new(model: CoreModel) -> Self {
+        LinuxCore {
+            model,
+            core: Core::default(),
+            waking: Time::ZERO,
+            interrupts: VecDeque::new(),
+            poll_list: VecDeque::new(),
+            list: VecDeque::new(),
+            repoll: VecDeque::new(),
+            output_queue: VecDeque::new(),
+            output: None,
+            softirq: None,
+            rx_action: None,
+            ksoftirqd: false,
+            interrupts_taken: 0,
+            polls: 0,
+        }
+    }
+
+    pub(super) fn softirq_pending(&self) -> bool {
+        !(self.poll_list.is_empty() && self.output_queue.is_empty())
+    }
+
+    pub(super) fn begin_round(&mut self, since: Time, rounds_left: u32) {
+        let (outputs, receives) = (self.output_queue.len(), !self.poll_list.is_empty());
+        self.softirq = Some(Softirq { since, rounds_left, outputs, receives });
+    }
+
+    fn begin(&mut self, now: Time, work: Work, share: Share, purpose: Purpose, cost: Time) {
+        let mut takes = [Time::ZERO; PURPOSES];
+        takes[purpose as usize] = cost;
+        self.core.begin(now + std::mem::take(&mut self.waking), work, share, takes);
+    }
+
+    pub(super) fn begin_interrupt(&mut self, now: Time, napi: u32) {
+        self.begin(now, Work::Interrupt(napi), Share::Nobodys, Purpose::Irq, self.model.interrupt);
+    }
+
+    pub(super) fn begin_softirq(&mut self, now: Time, work: Work, cost: Time) {
+        self.begin(now, work, Share::Softirqs, Purpose::Soft, cost);
+    }
+
+    pub(super) fn begin_thread(&mut self, now: Time, thread: u32, unit: Unit) {
+        let work = match unit.purpose {
+            Purpose::Guest => Work::Guest(thread),
+            _ => Work::Thread(thread),
+        };
+        self.begin(now, work, Share::Threads, unit.purpose, unit.cost);
+    }
+}
+
+// What a core's units of work do, by the kind of NAPI instance, transmit queue or thread they belong to; and what timers do.
+
+/// A virtual CPU runs until the scheduler's tick, at 1000 Hz.
+const TICK: Time = Time::from_us(1_000);
+
+impl Linux {
+    /// Begins the next unit of a poll that has used `used` of its weight. `None`: the poll is over.
+    pub(super) fn napi_unit(&mut self, fabric: &mut Fabric, core: u32, napi: u32, used: u32) -> Option<Unit> {
+        match self.napis[napi as usize] {
+            Napi::Channel(channel) => self.channel_unit(fabric, core, channel, used),
+            Napi::Veth(end) => self.veth_poll_unit(fabric, end),
+        }
+    }
+
+    /// A unit of a poll ends: it takes effect.
+    pub(super) fn napi_unit_ends(&mut self, fabric: &mut Fabric, core: u32, napi: u32) {
+        match self.napis[napi as usize] {
+            Napi::Channel(channel) => self.channel_unit_ends(fabric, core, channel),
+            Napi::Veth(end) => self.veth_poll_unit_ends(fabric, core, end),
+        }
+    }
+
+    /// A poll is over. `true`: there is more, and the instance stays on the list; else its interrupt is enabled again.
+    pub(super) fn napi_poll_ends(&mut self, fabric: &mut Fabric, core: u32, napi: u32, used: u32) -> bool {
+        match self.napis[napi as usize] {
+            Napi::Channel(channel) => self.channel_poll_ends(fabric, channel, used),
+            Napi::Veth(end) => self.veth_poll_ends(fabric, core, end),
+        }
+    }
+
+    /// Begins the next unit of a transmit queue that runs again. `None`: it is empty, or its quota is used up.
+    pub(super) fn output_unit(&mut self, fabric: &mut Fabric, core: u32, queue: u32) -> Option<Unit> {
+        match self.outputs[queue as usize] {
+            Output::Bridge(egress) => self.output_egress_unit(fabric, core, egress),
+            Output::Veth(end) => self.veth_output_unit(end),
+        }
+    }
+
+    /// A unit of a transmit queue ends: it takes effect.
+    pub(super) fn output_unit_ends(&mut self, fabric: &mut Fabric, core: u32, queue: u32) {
+        match self.outputs[queue as usize] {
+            Output::Bridge(egress) => self.output_egress_unit_ends(fabric, egress),
+            Output::Veth(end) => self.veth_output_unit_ends(fabric, core, end),
+        }
+    }
+
+    /// Begins the next unit of a thread. `None`: it sleeps.
+    pub(super) fn thread_unit(&mut self, fabric: &mut Fabric, core: u32, thread: u32) -> Option<Unit> {
+        match self.threads[thread as usize] {
+            Thread::Guest => Some(Unit { cost: TICK, weight: 0, purpose: Purpose::Guest }),
+            Thread::VethNapi(end) => self.veth_thread_unit(fabric, core, end),
+            Thread::Flood(flood) => self.flood_unit(fabric, flood),
+        }
+    }
+
+    /// A unit of a thread ends: it takes effect. `true`: the thread wants the core again.
+    pub(super) fn thread_unit_ends(&mut self, fabric: &mut Fabric, core: u32, thread: u32) -> bool {
+        match self.threads[thread as usize] {
+            Thread::Guest => {}
+            Thread::VethNapi(end) => self.veth_poll_unit_ends(fabric, core, end),
+            Thread::Flood(flood) => self.flood_unit_ends(fabric, core, flood),
+        }
+        true
+    }
+}
+
+impl Linux {
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub(crate) fn on_linux_timer(&mut self, fabric: &mut Fabric, timer: u32) {
+        match self.timers[timer as usize] {
+            Timer::VethWatchdog(end) => self.on_veth_watchdog(fabric, end),
+            Timer::VethShaper(end) => self.on_veth_shaper(fabric, end),
+            Timer::Flood(flood) => self.on_flood_timer(fabric, flood),
+            Timer::Ping(ping) => self.on_ping_timer(fabric, ping),
+            Timer::Frames(source) => self.on_frames_timer(fabric, source),
+            Timer::Watchdog { egress } => self.on_watchdog_of(fabric, egress),
+        }
+    }
+
+    /// The moderated interrupt of a NAPI instance may be due.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub(crate) fn on_linux_irq(&mut self, fabric: &mut Fabric, napi: u32) {
+        match self.napis[napi as usize] {
+            Napi::Channel(channel) => self.on_moderation(fabric, channel),
+            Napi::Veth(_) => unreachable!("a veth has no interrupt"),
+        }
+    }
+}
+
+// What a core's units of work belong to: a NAPI instance, a transmit queue or a thread.
+
+/// A NAPI instance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Napi {
+    /// A channel of a bridge's port: transmit completions, then received packets.
+    Channel(u32),
+    /// Polls the ring of an end of a veth pair.
+    Veth(u32),
+}
+
+/// A transmit queue that `__netif_schedule` names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Output {
+    /// A queueing discipline of a bridge's port.
+    Bridge(u32),
+    /// Of an end of a veth pair.
+    Veth(u32),
+}
+
+/// A thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Thread {
+    /// A virtual CPU that never sleeps.
+    Guest,
+    /// NAPI of the ring of an end of a veth pair (`napi_threaded_poll`).
+    VethNapi(u32),
+    /// Sends datagrams.
+    Flood(u32),
+}
+
+// What forwarding costs a core, and how much may wait in a transmit ring: settings of a bridge.
+
+/// The order of what forwarding costs.
+const COST: &str = "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides";
+
+tailback_proto::parameters! {
+    /// What a packet costs a core.
+    pub struct BridgeCosts {
+        /// Receiving it and looking up its port, up to the queueing discipline.
+        receive: Time = Time::from_ns(1500), in DELAY, source COST;
+        /// The same, ns for each byte of the frame.
+        per_byte: f64 = 0.0, in 0.0..=1000.0, source "assumption: forwarding touches headers only";
+        /// Queueing it and taking it out again, where the discipline is not bypassed.
+        qdisc: Time = Time::ZERO, in DELAY, source "assumption: part of receive and transmit";
+        /// Handing it to the device.
+        transmit: Time = Time::from_ns(400), in DELAY, source COST;
+        /// Its transmit completion: unmapping and freeing it.
+        complete: Time = Time::from_ns(150), in DELAY, source COST;
+        /// Factor of all of these, where the core is not on the NUMA node of the device.
+        remote_factor: f64 = 1.0, in 1.0..=100.0,
+            source "assumption: no document says; 1 = it makes no difference";
+    }
+}
+
+tailback_proto::parameters! {
+    /// Byte queue limits: how much may wait in a transmit ring.
+    pub struct BqlParameters {
+        /// The limit is not below this.
+        limit_min: Bytes = Bytes(0), in LIMIT, source "Linux lib/dynamic_queue_limits.c";
+        /// The limit is not above this.
+        limit_max: Bytes = Bytes(1 << 30), in LIMIT,
+            source "Linux lib/dynamic_queue_limits.c: DQL_MAX_LIMIT, about 1.9 GB";
+        /// Time over which slack is observed before the limit is lowered.
+        hold_time: Time = Time::from_ms(1000), in DELAY, source "Linux net/core/dev.c: HZ";
+    }
+}
+
+/// Below the kernel's greatest limit, `DQL_MAX_LIMIT`.
+const LIMIT: std::ops::RangeInclusive<Bytes> = Bytes(0)..=Bytes(1 << 30);
+
+tailback_proto::parameters! {
+    /// The Linux host that forwards, in softirq, between its ports.
+    pub struct BridgeParameters {
+        /// Descriptors of each receive ring (ethtool -G rx).
+        rx_ring: u32 = 1024, in RING, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE";
+        /// Descriptors of each transmit ring (ethtool -G tx).
+        tx_ring: u32 = 1024, in RING, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_SQ_SIZE";
+        /// A hard interrupt, entry and exit included.
+        interrupt: Time = Time::from_ns(500), in DELAY, source COST;
+        /// From an interrupt to its handler on a core that sleeps.
+        idle_exit: Time = Time::from_us(1), in DELAY,
+            source "assumption: a shallow idle state (C1) and the message over PCIe";
+        /// The start of a poll, with its softirq.
+        poll: Time = Time::from_ns(200), in DELAY, source COST;
+        /// From a packet's last bit on the wire to its completion in memory.
+        rx_latency: Time = Time::from_ns(500), in DELAY,
+            source "assumption: NIC and PCIe; no vendor document says";
+        /// From the doorbell to a packet's first bit on the wire.
+        tx_latency: Time = Time::from_ns(500), in DELAY,
+            source "assumption: NIC and PCIe; no vendor document says";
+    }
+}
+
+/// More than drivers offer (`ethtool -g`; mlx5: 8192).
+const RING: std::ops::RangeInclusive<u32> = 64..=65_536;
+
+// A Linux bridge: a host that forwards Ethernet frames between its ports, in softirq.
+//
+// Sources: Linux net/bridge/br_input.c, br_forward.c (a frame from one port goes out by another, by its address),
+// net/core/dev.c (`netdev_pick_tx`: the transmit queue that XPS maps to the sending core, else the number of the queue that
+// received the packet), Documentation/networking/scaling.rst (RSS, XPS).
+//
+// A packet arrives in the receive ring of one of its port's channels, is polled by the core that takes that channel's interrupts, goes
+// through the queueing discipline of the other port and into a transmit ring there; completions may be served by another
+// core. ACKs and CNPs return the same way. Addresses are known from the start.
+//
+// Leaves out: learning and ageing of addresses, spanning tree, VLANs, firewall hooks, GRO and forwarding in the
+// driver (XDP), flow control of the ports (a bridge passes no pause on), and more than one host's worth of memory
+// bandwidth.
+
+/// A bridge.
+#[derive(Debug)]
+pub(crate) struct Bridge {
+    /// First of its cores among all.
+    pub first_core: u32,
+}
+
+/// What sending a packet by a port costs a core.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendCosts {
+    /// To queue it and take it again.
+    pub qdisc: Time,
+    /// To hand it to the device.
+    pub transmit: Time,
+}
+
+/// A port of a bridge.
+#[derive(Debug)]
+pub(crate) struct BridgePort {
+    pub bridge: u32,
+    pub tx_latency: Time,
+    /// Its channels among all: the first, and how many.
+    pub first_channel: u32,
+    pub channels: u32,
+    /// Channels that receive.
+    pub(super) rss: Vec<u32>,
+    /// By core of the bridge: the channel that XPS gives it, if any.
+    pub(super) xps: Vec<Option<u32>>,
+    /// By core of the bridge.
+    pub send_costs: Vec<SendCosts>,
+    /// Bytes in its receive rings, in its queueing disciplines, and between its transmit rings and their completions.
+    pub rx_backlog: Gauge,
+    pub qdisc_backlog: Gauge,
+    pub tx_backlog: Gauge,
+}
+
+/// The hash of a packet's addresses and ports, for RSS and queueing disciplines.
+pub(super) fn flow_hash(packet: &Packet) -> u32 {
+    let forward =
+        matches!(packet.kind, PacketKind::Data | PacketKind::Trimmed | PacketKind::Probe | PacketKind::Tcp);
+    let flow = (packet.qp as u64) << 17 | (packet.dst as u64) << 1 | forward as u64;
+    splitmix64(flow) as u32
+}
+
+// What a bridge does with a packet: it goes from one port to another by its address.
+
+impl Linux {
+    /// A packet has reached a port of a bridge.
+    #[inline(never)] // what most runs never need stays out of the way of what they do
+    pub(crate) fn receive(&mut self, fabric: &mut Fabric, port: usize, index: u32) {
+        let p = &self.bridge_ports[port - self.first_bridge_port];
+        let channels = p.rss.len() as u64;
+        let at = (flow_hash(&fabric.packets[index]) as u64 * channels) >> 32;
+        let channel = p.first_channel + p.rss[at as usize];
+        self.channel_receive(fabric, channel, index);
+    }
+
+    /// A core has taken a packet from a channel and forwards it to its output port.
+    pub(super) fn forward(&mut self, fabric: &mut Fabric, core: u32, channel: u32, index: u32) {
+        let c = &self.channels[channel as usize];
+        let (in_port, number) = (c.port as usize, c.number);
+        let packet = &fabric.packets[index];
+        let node = fabric.ports[in_port].owner as usize - fabric.hosts;
+        let Some(out) = fabric.routes.next_port(node, packet.dst, packet.qp) else {
+            fabric.drop_packet(in_port, index, DropReason::NoRoute);
+            return;
+        };
+        let p = &self.bridge_ports[out - self.first_bridge_port];
+        let of_bridge = core - self.bridges[p.bridge as usize].first_core;
+        let queue = p.xps[of_bridge as usize].unwrap_or(number % p.channels);
+        let egress = self.channels[(p.first_channel + queue) as usize].tx.egress;
+        // Which transmit queue it has stands where a switch notes the port that a packet came in by.
+        fabric.packets[index].ingress = (p.first_channel + queue) as u16;
+        if self.egress_enqueue(fabric, egress, index) {
+            self.channels[channel as usize].running = Some(egress);
+        }
+    }
+
+    /// The channel whose transmit queue a packet has.
+    pub(super) fn transmit_queue(&self, fabric: &mut Fabric, packet: u32) -> u32 {
+        fabric.packets[packet].ingress as u32
     }
 }

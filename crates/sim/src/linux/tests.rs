@@ -5,7 +5,7 @@ use tailback_proto::units::Time;
 use super::Linux;
 use crate::event::Event;
 use crate::fabric::packet::Detail;
-use crate::fabric::telemetry::Telemetry;
+use crate::fabric::packet::Telemetry;
 use crate::fabric::tests::{classes, packet, port};
 use crate::fabric::{Arrived, Fabric};
 use crate::plan::{

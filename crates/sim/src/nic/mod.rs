@@ -4,38 +4,24 @@
 //! NIC never runs out of receive buffer and never asks for a pause itself. Leaves out: the NIC's caches, and the time to
 //! fetch a packet again.
 
-mod buffer;
 mod host_path;
-mod latency;
-pub(crate) mod model;
-pub(crate) mod pair_counts;
-mod parts;
-mod post;
-mod probe;
-pub(crate) mod qp;
-mod receive;
-pub(crate) mod slots;
-mod transmit;
-
+pub(crate) mod queue_pair;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use model::NicModel;
-
-use pair_counts::PairCounts;
-use qp::{RecvQp, SendQp};
-use slots::Slots;
-
 use std::collections::HashMap;
-use tailback_proto::congestion::notification_point::NotificationPoint;
-use tailback_proto::nic::{Arbiter, Counters};
+use tailback_proto::congestion::builtin::Congestion;
+use tailback_proto::congestion::dcqcn::NotificationPoint;
+use tailback_proto::congestion::rhcc::SenderParameters;
+use tailback_proto::nic::{Arbiter, Common, Counters};
+use tailback_proto::transport::rc::RcParameters;
 use tailback_proto::units::Time;
 
-use crate::fabric::lanes::CLASSES;
-use crate::fabric::Fabric;
+use crate::fabric::cut::{Cut, Mail};
+use crate::fabric::{ClassOf, Fabric, CLASSES};
 use crate::host::path::{HostPath, LoadChange};
-use crate::workload::latency::LatencyTest;
-use crate::workload::Writer;
+use crate::nic::queue_pair::{RecvQp, SendQp, Slots};
+use crate::workload::{LatencyTest, Writer};
 
 /// A NIC.
 #[derive(Debug)]
@@ -127,4 +113,215 @@ pub(crate) trait Ethernet {
 
     /// A transmit ring has its turn at the NIC's port, which is free: it sends its next packet.
     fn send(&mut self, fabric: &mut Fabric, nics: &mut Nics, port: usize, ring: u32);
+}
+
+// What a kind of NIC is set to.
+
+/// A NIC's settings, one for each kind of NIC and link rate.
+#[derive(Debug)]
+pub(crate) struct NicModel {
+    pub rc: RcParameters,
+    /// By number: what its queue pairs may run.
+    pub congestion: Vec<Congestion>,
+    /// Where queue pairs probe their receivers.
+    pub rhcc: Option<SenderParameters>,
+    /// By number of the congestion control.
+    pub min_time_between_cnps: Vec<Time>,
+    /// `ECT`, if data packets say so.
+    pub data_flags: u8,
+    /// Class of each code point.
+    pub class_of: ClassOf,
+    /// Code point of CNPs, if not that of the packet that was marked.
+    pub cnp_code_point: Option<u8>,
+    /// Classes with strict priority.
+    pub strict: u8,
+    /// Shares of the other classes; none: packets in turns.
+    pub weights: Option<[u32; CLASSES]>,
+    /// Line rate, bit/s.
+    pub line_rate: f64,
+}
+
+impl NicModel {
+    /// What queue pairs with this congestion control have in common.
+    #[inline]
+    pub fn common(&self, congestion: u8) -> Common<'_> {
+        Common { rc: &self.rc, congestion: &self.congestion[congestion as usize], line_rate: self.line_rate }
+    }
+}
+
+// CNPs, NAKs and delay probes by pair of hosts: who told whom, if hosts are few.
+
+/// Most hosts for which each pair is counted: the rows of all pairs and bins then stay below 45 MB.
+const MOST_HOSTS: usize = 24;
+
+/// What one host tells another as an end point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum EndSignal {
+    Cnp,
+    Nak,
+    DelayProbe,
+}
+
+impl EndSignal {
+    /// In the order of their numbers.
+    const ALL: [EndSignal; 3] = [EndSignal::Cnp, EndSignal::Nak, EndSignal::DelayProbe];
+}
+
+/// A signal, who told it and who was told, as one number.
+pub(crate) type Pair = u32;
+
+/// What was told since the counts were last taken.
+#[derive(Debug, Default)]
+pub(crate) struct PairCounts {
+    hosts: usize,
+    /// By [`Pair`]. Empty: there are too many hosts.
+    counts: Vec<u32>,
+    /// The pairs whose count is not 0.
+    some: Vec<Pair>,
+}
+
+impl PairCounts {
+    pub fn new(hosts: usize) -> Self {
+        let pairs = if hosts <= MOST_HOSTS { EndSignal::ALL.len() * hosts * hosts } else { 0 };
+        PairCounts { hosts, counts: vec![0; pairs], some: Vec::new() }
+    }
+
+    /// Whether pairs are counted.
+    pub fn is_kept(&self) -> bool {
+        !self.counts.is_empty()
+    }
+
+    #[inline]
+    pub fn note(&mut self, signal: EndSignal, from: u16, to: u16) {
+        let pair = (signal as usize * self.hosts + from as usize) * self.hosts + to as usize;
+        self.add(pair as Pair, 1);
+    }
+
+    /// Notes the same signal `count` times.
+    pub fn note_many(&mut self, signal: EndSignal, from: u16, to: u16, count: u64) {
+        let pair = (signal as usize * self.hosts + from as usize) * self.hosts + to as usize;
+        if count > 0 {
+            self.add(pair as Pair, count.min(u32::MAX as u64) as u32);
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, pair: Pair, more: u32) {
+        if let Some(count) = self.counts.get_mut(pair as usize) {
+            if *count == 0 {
+                self.some.push(pair);
+            }
+            *count += more;
+        }
+    }
+
+    /// Signal, who told it and who was told.
+    pub fn ends(&self, pair: Pair) -> (EndSignal, usize, usize) {
+        let (from, to) = (pair as usize / self.hosts, pair as usize % self.hosts);
+        (EndSignal::ALL[from / self.hosts], from % self.hosts, to)
+    }
+
+    /// Hands out all counts that are not 0, and starts over.
+    pub fn take(&mut self, mut each: impl FnMut(Pair, u32)) {
+        for pair in self.some.drain(..) {
+            each(pair, std::mem::take(&mut self.counts[pair as usize]));
+        }
+    }
+
+    /// Takes over the counts of another one.
+    pub fn absorb(&mut self, other: &mut PairCounts) {
+        other.take(|pair, count| self.add(pair, count));
+    }
+}
+
+// NICs of a network that is cut in parts: each part has all, and acts on those of its own hosts.
+//
+// A host's sending halves are its part's, receiving halves those of the part of the host that they are at. What a receiver
+// counts for its sender is told to that one's part when a bin closes.
+
+impl Nics {
+    /// What was counted here for senders of other parts goes there.
+    pub fn send_mail(&mut self, cut: &Cut, mail: &mut [Mail]) {
+        for (host, nic) in self.nics.iter_mut().enumerate() {
+            if nic.goodput_tx_bytes > 0 && !cut.owns(host) {
+                let bytes = std::mem::take(&mut nic.goodput_tx_bytes);
+                mail[cut.part_of(host)].goodput.push((host as u32, bytes));
+            }
+        }
+    }
+
+    /// What was counted elsewhere for senders here.
+    pub fn take_mail(&mut self, mail: &mut Mail) {
+        for (host, bytes) in mail.goodput.drain(..) {
+            self.nics[host as usize].goodput_tx_bytes += bytes;
+        }
+    }
+
+    /// Takes over all that another part, which `cut` says, did.
+    pub fn absorb(&mut self, other: &mut Nics, cut: &Cut) {
+        self.pair_counts.absorb(&mut other.pair_counts);
+        for (host, nic) in self.nics.iter_mut().enumerate() {
+            let goodput = nic.goodput_tx_bytes + other.nics[host].goodput_tx_bytes;
+            if cut.owns(host) {
+                std::mem::swap(nic, &mut other.nics[host]);
+            }
+            nic.goodput_tx_bytes = goodput;
+        }
+        for qp in 0..self.send_qps.len() {
+            let (src, dst) = (self.send_qps[qp].src as usize, self.send_qps[qp].dst as usize);
+            if cut.owns(src) {
+                std::mem::swap(&mut self.send_qps[qp], &mut other.send_qps[qp]);
+            }
+            if cut.owns(dst) {
+                std::mem::swap(&mut self.recv_qps[qp], &mut other.recv_qps[qp]);
+                let point = self.recv_qps[qp].notification_point as usize;
+                // Several queue pairs may share one.
+                self.notification_points[point] = other.notification_points[point];
+            }
+        }
+        for (number, writer) in self.writers.iter_mut().enumerate() {
+            if cut.owns(self.send_qps[writer.first_qp as usize].src as usize) {
+                std::mem::swap(writer, &mut other.writers[number]);
+            }
+        }
+        for (number, test) in self.latency_tests.iter_mut().enumerate() {
+            if cut.owns(self.send_qps[test.qp as usize].src as usize) {
+                std::mem::swap(test, &mut other.latency_tests[number]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod pair_counts_tests {
+    use super::*;
+
+    #[test]
+    fn each_pair_is_counted_until_it_is_taken_out() {
+        let mut counts = PairCounts::new(3);
+        counts.note(EndSignal::Nak, 2, 1);
+        counts.note(EndSignal::Cnp, 2, 1);
+        counts.note(EndSignal::Nak, 2, 1);
+        counts.note(EndSignal::DelayProbe, 0, 1);
+        let mut other = PairCounts::new(3);
+        other.note(EndSignal::Cnp, 0, 2);
+        counts.absorb(&mut other);
+        let mut taken = Vec::new();
+        counts.take(|pair, count| taken.push((pair, count)));
+        let taken: Vec<_> = taken.into_iter().map(|(pair, count)| (counts.ends(pair), count)).collect();
+        use EndSignal::{Cnp, DelayProbe, Nak};
+        let told = [((Nak, 2, 1), 2), ((Cnp, 2, 1), 1), ((DelayProbe, 0, 1), 1), ((Cnp, 0, 2), 1)];
+        assert_eq!(taken, told);
+        counts.take(|_, _| panic!("nothing is left"));
+        other.take(|_, _| panic!("nothing is left"));
+    }
+
+    #[test]
+    fn of_many_hosts_nothing_is_kept() {
+        let mut counts = PairCounts::new(MOST_HOSTS + 1);
+        counts.note(EndSignal::Cnp, 0, 1);
+        assert!(!counts.is_kept());
+        counts.take(|_, _| panic!("nothing is kept"));
+    }
 }

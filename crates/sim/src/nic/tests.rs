@@ -2,20 +2,20 @@
 
 use std::mem::offset_of;
 use tailback_proto::congestion::builtin::Settings;
-use tailback_proto::congestion::notification_point::NotificationPoint;
+use tailback_proto::congestion::dcqcn::NotificationPoint;
 use tailback_proto::congestion::Link;
 use tailback_proto::nic::{Counters, SendingHalf};
 use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::units::{Rate, Time};
 
-use super::qp::{QpState, RecvQp, SendQp};
+use super::queue_pair::{QpState, RecvQp, SendQp};
 use super::{Ethernet, Nic, NicModel, Nics};
 use crate::event::Event;
-use crate::fabric::classes::ONE_CLASS;
-use crate::fabric::drops::DropReason;
-use crate::fabric::packet::Kind;
-use crate::fabric::telemetry::Telemetry;
+use crate::fabric::packet::PacketKind;
+use crate::fabric::packet::Telemetry;
+use crate::fabric::port::DropReason;
 use crate::fabric::tests::{classes, port};
+use crate::fabric::ONE_CLASS;
 use crate::fabric::{Arrived, Fabric};
 use crate::host::path::IDEAL;
 use crate::workload::Writer;
@@ -89,7 +89,7 @@ fn run(fabric: &mut Fabric, nics: &mut Nics, loses: &[u32]) {
             Event::Arrival(port) => {
                 let arrived = fabric.on_arrival(port as usize).expect("no link fails");
                 let Arrived { node, packet, .. } = arrived;
-                if fabric.packets[packet].kind == Kind::Data {
+                if fabric.packets[packet].kind == PacketKind::Data {
                     count += 1;
                     if loses.contains(&count) {
                         fabric.drop_packet(port as usize, packet, DropReason::LinkLoss);

@@ -1,14 +1,18 @@
 //! What a plan and its parts may not be.
 
 use std::collections::HashMap;
+use tailback_proto::parameters::in_words;
+use tailback_proto::units::{Bytes, Rate};
 
 use super::host::check_stack;
+use super::jobs::{StepPlan, StepWork};
 use super::traffic::MESSAGES;
-use super::MAX_CODE_POINTS;
-use super::{impossible, in_bounds, EcnPlan, NicPlan, PartnerPlan, Plan, PlanError, PoolsPlan, QdiscPlan};
-use super::{SwitchModelPlan, TargetPlan, TransportParameters, WriterPlan};
-use crate::fabric::lanes::CLASSES;
-use tailback_proto::units::{Bytes, Rate};
+use super::{
+    impossible, in_bounds, EcnPlan, LoadBalancing, NicPlan, PartnerPlan, Plan, PlanError, PoolsPlan,
+    QdiscPlan, Skip, SwitchModelPlan, TargetPlan, TransportParameters, WriterPlan, MAX_CODE_POINTS,
+};
+use crate::engine::EventQueue;
+use crate::fabric::CLASSES;
 
 /// Refuses a classification that does not name a class for every code point.
 fn check_classes(place: &str, class_of: &[u8], code_points: usize) -> Result<(), PlanError> {
@@ -331,5 +335,94 @@ impl Plan {
             }
         }
         Ok(())
+    }
+}
+
+// The largest numbers of a plan. With them no sum of times passes 64 bits, no piece of work takes for ever at one instant,
+// and what memory is set aside for is in proportion to what such things have in the world.
+//
+// Numbers that have a reason of their own to be bounded are checked where they are; those of controllers where they are
+// declared.
+
+/// The latest instant and the longest interval, half of what the event queue can hold: 10 hours.
+const LONGEST_PS: u64 = EventQueue::HORIZON.0 / 2;
+
+/// Most queue pairs of all writers, and as many TCP connections: each takes about a kilobyte.
+const MOST_CONNECTIONS: u64 = 1 << 20;
+
+/// Refuses numbers above `most`.
+fn check(place: &str, most: u64, numbers: &[(&str, u64)]) -> Result<(), PlanError> {
+    match numbers.iter().find(|(_, number)| *number > most) {
+        Some((name, number)) => Err(impossible(place, format!("{name} is {number}, above {most}"))),
+        None => Ok(()),
+    }
+}
+
+/// How long an operation computes, ps.
+fn computes((_, what): (u32, StepWork)) -> u64 {
+    match what {
+        StepWork::Compute(ps) => ps,
+        _ => 0,
+    }
+}
+
+impl Plan {
+    /// Refuses numbers that are too large for any run.
+    pub(super) fn check_limits(&self) -> Result<(), PlanError> {
+        let mut qps = 0u64;
+        for writer in &self.writers {
+            qps += writer.qps as u64;
+            check("writers", MOST_CONNECTIONS, &[("sum of qps", qps)])?;
+        }
+        let mut connections = 0u64;
+        for item in &self.tcp_connections {
+            connections += item.connections as u64;
+            check("tcp_connections", MOST_CONNECTIONS, &[("sum of connections", connections)])?;
+        }
+        for (index, flow) in self.flows.list.iter().enumerate() {
+            check(&format!("flows[{index}]"), LONGEST_PS, &[("start", flow.start().0)])?;
+        }
+        for (index, job) in self.jobs.iter().enumerate() {
+            check(&format!("jobs[{index}]"), LONGEST_PS, &[("start_ps", job.start_ps)])?;
+            for (number, step) in job.steps.iter().enumerate() {
+                let longest = match step {
+                    StepPlan::Compute(ps) => *ps,
+                    StepPlan::Graph(operations) => operations.iter().map(computes).max().unwrap_or(0),
+                    StepPlan::Collective(_) => 0,
+                };
+                check(&format!("jobs[{index}].steps[{number}]"), LONGEST_PS, &[("compute", longest)])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+// What of a plan goes with skipping.
+
+impl Plan {
+    /// Refuses to skip in what is not known to go on as it was seen to.
+    pub(super) fn check_skip(&self) -> Result<(), PlanError> {
+        if self.run.skip == Skip::Never {
+            return Ok(());
+        }
+        let nic = |has: fn(&crate::plan::NicPlan) -> bool| self.nics.iter().any(has);
+        let balances = |model: &crate::plan::SwitchModelPlan| model.load_balancing != LoadBalancing::Ecmp;
+        let without = [
+            (!self.tcp_connections.is_empty(), "TCP connections"),
+            (!self.bridges.is_empty(), "Linux bridges"),
+            (self.veth.is_some(), "network namespaces"),
+            (!self.jobs.is_empty() || self.flows.of_work, "messages that wait for messages"),
+            (self.writers.iter().any(|writer| writer.partner.is_some()), "latency tests"),
+            (nic(|nic| nic.host_path.is_some()), "host paths"),
+            (nic(|nic| nic.rhcc.is_some()), "RHCC"),
+            (nic(|nic| nic.transport.is_selective()), "selective repeat"),
+            (self.switch_models.iter().any(balances), "switches that divide packets of a connection"),
+        ];
+        without.into_iter().find(|(has, _)| *has).map_or(Ok(()), |(_, what)| Err(self.not_skipped(what)))
+    }
+
+    /// Why nothing is skipped in it.
+    pub(crate) fn not_skipped(&self, what: &str) -> PlanError {
+        impossible("run.skip", format!("found {}, expected never: it has {what}", in_words(self.run.skip)))
     }
 }

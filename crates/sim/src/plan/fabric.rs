@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use std::ops::{Bound, RangeInclusive};
+use tailback_proto::flow_control::pfc::WatchdogParameters;
 use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
-use tailback_proto::flow_control::watchdog::WatchdogParameters;
 use tailback_proto::parameters::DELAY;
 use tailback_proto::units::{Bytes, Rate, Time};
 
 use super::traffic::{ENDS, INSTANTS};
-use crate::fabric::lanes::CLASSES;
+use crate::fabric::CLASSES;
 
 tailback_proto::parameters! {
     /// A full-duplex link.

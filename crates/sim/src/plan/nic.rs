@@ -7,7 +7,7 @@ use tailback_proto::transport::tcp::TcpSettings;
 use tailback_proto::units::{Bytes, Time};
 
 use super::{HostCcParameters, HostPathPlan, RhccPlan};
-use crate::fabric::lanes::CLASSES;
+use crate::fabric::CLASSES;
 use crate::host::cpu::CpuParameters;
 
 tailback_proto::parameters! {

@@ -1,9 +1,9 @@
 //! The books: what went in must have come out, be on its way, or have been dropped with a reason.
 
-use crate::fabric::drops::{DropReason, Drops, Tally};
 use crate::fabric::port::RECLASSIFIES;
+use crate::fabric::port::{DropReason, Drops, Tally};
 use crate::fabric::{lane, port_and_class, CLASSES};
-use crate::nic::slots::GONE;
+use crate::nic::queue_pair::GONE;
 use crate::plan::Plan;
 use crate::world::World;
 use tailback_proto::nic::Messages;
@@ -149,7 +149,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     errors.extend(found);
     for host_path in &world.nics.host_paths {
         let (held, found) =
-            super::host_paths::audit(world, &plan.hosts[host_path.host as usize].name, host_path);
+            crate::record::hosts::audit(world, &plan.hosts[host_path.host as usize].name, host_path);
         in_flight += held;
         errors.extend(found);
     }

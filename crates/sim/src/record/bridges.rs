@@ -1,14 +1,14 @@
 //! What is recorded of Linux bridges.
 
-use super::entity::{at_port, peer_name, Entity};
 use super::quantity::{counters, quantities, Table};
+use super::recording::{at_port, peer_name, Entity};
 use super::recording::{BridgeCore, Queue};
 use super::signals::Signal;
 use crate::cores::Purpose;
-use crate::fabric::drops::DropReason;
 use crate::fabric::packet::Packet;
+use crate::fabric::port::DropReason;
 use crate::fabric::{lane, CLASSES};
-use crate::linux::channel::Channel;
+use crate::linux::device::Channel;
 use crate::plan::{Plan, QdiscPlan};
 use crate::world::World;
 

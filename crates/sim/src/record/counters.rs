@@ -4,7 +4,7 @@ use super::hosts::{HostControl, NIC, NIC_COUNTS};
 use super::quantity::{Add, Bin};
 use super::recording::Counter;
 use super::tcp::{HostTotals, RECEIVED, RINGS, SEGMENTS};
-use super::{bridges, host_paths, ports, veth};
+use super::{bridges, hosts, ports, veth};
 use crate::fabric::{lane, CLASSES};
 use crate::plan::Plan;
 use crate::world::World;
@@ -95,8 +95,8 @@ pub(super) fn counters(plan: &Plan, world: &mut World) -> Vec<Counter> {
             control[host].count(add);
             let host_path = bin.world.nics[host].host_path as usize;
             if host_path < bin.world.nics.host_paths.len() {
-                (host_paths::BUFFER.count)(bin, host_path, add);
-                host_paths::count(bin.world, host_path, add);
+                (hosts::BUFFER.count)(bin, host_path, add);
+                hosts::count(bin.world, host_path, add);
             }
             if !bin.world.tcp.cpus.cores_of(host).is_empty() {
                 (RECEIVED.count)(&bin.world.tcp.cpus, host, add);

@@ -5,10 +5,10 @@
 //! lines are a fluid that is looked at now and then; a packet that a core or a NIC is working on. Ports of the HPCC profile
 //! are judged with its own books.
 
-use super::{bridges, host_paths, veth};
+use super::{bridges, hosts, veth};
 use crate::fabric::packet::Packet;
 use crate::fabric::{lane, port_and_class};
-use crate::gauge::{Came, Gauge, OverTime};
+use crate::gauge::{Gauge, OverTime, QueuedAt};
 use crate::plan::Plan;
 use crate::world::World;
 use tailback_proto::units::Time;
@@ -30,8 +30,8 @@ struct Books {
 }
 
 /// Bytes of a packet, and since when it waits.
-fn wait(packet: &Packet) -> (u64, Came) {
-    (packet.frame_bytes() as u64, Came::at(packet.arrival))
+fn wait(packet: &Packet) -> (u64, QueuedAt) {
+    (packet.frame_bytes() as u64, QueuedAt::at(packet.arrival))
 }
 
 impl Books {
@@ -40,7 +40,7 @@ impl Books {
         name: impl FnOnce() -> String,
         over_time: &OverTime,
         length: u64,
-        waiting: impl IntoIterator<Item = (u64, Came)>,
+        waiting: impl IntoIterator<Item = (u64, QueuedAt)>,
     ) {
         self.errors.extend(over_time.judge(self.now, length, waiting).map(|error| (name(), error)));
     }
@@ -49,7 +49,7 @@ impl Books {
         &mut self,
         name: impl FnOnce() -> String,
         gauge: &Gauge,
-        waiting: impl IntoIterator<Item = (u64, Came)>,
+        waiting: impl IntoIterator<Item = (u64, QueuedAt)>,
     ) {
         self.judge(name, &gauge.over_time, gauge.value, waiting);
     }
@@ -57,7 +57,7 @@ impl Books {
     /// Egress queues of switches and of hosts; at switches also ingress groups, which are charged for what waits there.
     fn fabric(&mut self, world: &World) {
         let fabric = &world.fabric;
-        let mut charged: Vec<Vec<(u64, Came)>> = vec![Vec::new(); fabric.groups.len()];
+        let mut charged: Vec<Vec<(u64, QueuedAt)>> = vec![Vec::new(); fabric.groups.len()];
         for (at, queue) in fabric.queues.iter().enumerate() {
             let (port, class) = port_and_class(at);
             let name = || format!("{}/tc{class}", fabric.links[port].name);
@@ -80,7 +80,7 @@ impl Books {
     /// The NIC's receive buffer, PCIe and IIO.
     fn host_paths(&mut self, plan: &Plan, world: &World) {
         for host_path in &world.nics.host_paths {
-            let name = |row| host_paths::row_name(plan, host_path, row);
+            let name = |row| hosts::row_name(plan, host_path, row);
             let parts = host_path.buffers.parts.iter();
             let waiting = parts.flat_map(|part| part.fifo.iter(&world.fabric.packets)).map(wait);
             self.gauge(|| name("nic-rx"), &host_path.buffers.level, waiting);
@@ -113,7 +113,7 @@ impl Books {
             self.gauge(|| name("rx-ring"), &port.rx_backlog, rings.map(wait));
             let now = self.now;
             let queued = bridges::egresses(world, number).flat_map(|egress| egress.qdisc.waiting(now));
-            let queued = queued.map(|skb| (skb.bytes as u64, Came::at(skb.enqueued)));
+            let queued = queued.map(|skb| (skb.bytes as u64, QueuedAt::at(skb.enqueued)));
             self.gauge(|| name("qdisc"), &port.qdisc_backlog, queued);
             let sent = channels.iter().flat_map(|channel| channel.tx.waits());
             self.gauge(|| name("tx-ring"), &port.tx_backlog, sent);
@@ -126,7 +126,7 @@ impl Books {
         let veths = &world.linux.veths;
         for (number, end) in veths.ends.iter().enumerate() {
             let queued = end.qdisc.waiting(self.now).into_iter();
-            let queued = queued.map(|skb| (skb.bytes as u64, Came::at(skb.enqueued))).collect();
+            let queued = queued.map(|skb| (skb.bytes as u64, QueuedAt::at(skb.enqueued))).collect();
             let in_ring = veths.waits(end.queue.packets()).collect();
             let in_list = veths.waits(veths.in_list(number)).collect();
             let places = [
@@ -135,7 +135,7 @@ impl Books {
                 (veth::Row::Core, &end.in_list, in_list),
             ];
             for (row, place, waiting) in places {
-                let waiting: Vec<(u64, Came)> = waiting;
+                let waiting: Vec<(u64, QueuedAt)> = waiting;
                 let name = || veth::row_name(network, world, number, row);
                 self.gauge(name, &place.packets, waiting.iter().map(|&(_, came)| (1, came)));
                 self.gauge(name, &place.bytes, waiting);
@@ -219,11 +219,11 @@ mod tests {
         for (name, law) in laws {
             let before = *law(world);
             assert_ne!(
-                before.judge(now, (0, now), [(1, Came::at(now - Time(TICK)))]),
+                before.judge(now, (0, now), [(1, QueuedAt::at(now - Time(TICK)))]),
                 None,
                 "{name} is empty"
             );
-            law(world).left(1, Came::at(now - Time(TICK)), now);
+            law(world).left(1, QueuedAt::at(now - Time(TICK)), now);
             let found: Vec<String> = audit(plan, world).into_iter().map(|(place, _)| place).collect();
             assert_eq!(found, [*name]);
             *law(world) = before;

@@ -1,10 +1,10 @@
 //! Counters of queueing disciplines, as `tc -s qdisc` prints them.
 
 use tailback_proto::aqm::codel::CodelReadout;
-use tailback_proto::aqm::fq_codel::FqCodelStatistics;
+use tailback_proto::aqm::codel::FqCodelStatistics;
+use tailback_proto::aqm::qdisc::DropReason;
 use tailback_proto::aqm::qdisc::{OwnStatistics, Qdisc};
 use tailback_proto::aqm::red::RedStatistics;
-use tailback_proto::aqm::skb::DropReason;
 use tailback_proto::units::Time;
 
 use super::quantity::counters;

@@ -5,14 +5,14 @@
 
 use tailback_proto::units::Time;
 
-use super::items::Items;
+use super::queue_pairs::Items;
 use super::signals::Signal;
 use crate::gauge::TICK;
 use crate::world::World;
 
 /// How a value is read, and how bins are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     /// A count in the bin: the difference of a counter.
     Count,
     /// Bytes in the bin, shown as bit/s.
@@ -30,16 +30,16 @@ pub(crate) enum Kind {
     Max,
 }
 
-impl Kind {
+impl ValueKind {
     /// How a bin's value is made, in words.
     pub fn text(self) -> &'static str {
         match self {
-            Kind::Count => "count",
-            Kind::Rate => "mean",
-            Kind::Share => "share",
-            Kind::Mean | Kind::Now | Kind::Integral => "mean",
-            Kind::Last => "last",
-            Kind::Max => "maximum",
+            ValueKind::Count => "count",
+            ValueKind::Rate => "mean",
+            ValueKind::Share => "share",
+            ValueKind::Mean | ValueKind::Now | ValueKind::Integral => "mean",
+            ValueKind::Last => "last",
+            ValueKind::Max => "maximum",
         }
     }
 
@@ -47,10 +47,10 @@ impl Kind {
     #[inline]
     pub fn merged<const FACTOR: usize>(self, bins: [f64; FACTOR]) -> f64 {
         match self {
-            Kind::Count => bins.iter().sum(),
-            Kind::Max => bins.into_iter().fold(0.0, f64::max),
-            Kind::Last => bins[FACTOR - 1],
-            Kind::Rate | Kind::Share | Kind::Mean | Kind::Now | Kind::Integral => {
+            ValueKind::Count => bins.iter().sum(),
+            ValueKind::Max => bins.into_iter().fold(0.0, f64::max),
+            ValueKind::Last => bins[FACTOR - 1],
+            ValueKind::Rate | ValueKind::Share | ValueKind::Mean | ValueKind::Now | ValueKind::Integral => {
                 bins.iter().sum::<f64>() / FACTOR as f64
             }
         }
@@ -63,9 +63,9 @@ impl Kind {
             return 0.0; // as mostly: without conversions and divisions
         }
         match self {
-            Kind::Rate => bits_per_second(difference, span),
-            Kind::Share => difference as f64 / span.0 as f64,
-            Kind::Integral => difference as f64 * TICK as f64 / span.0 as f64,
+            ValueKind::Rate => bits_per_second(difference, span),
+            ValueKind::Share => difference as f64 / span.0 as f64,
+            ValueKind::Integral => difference as f64 * TICK as f64 / span.0 as f64,
             _ => difference as f64,
         }
     }
@@ -73,7 +73,7 @@ impl Kind {
     /// What the counter of such a quantity shows: times in microseconds.
     pub fn counted(self, total: u64) -> u64 {
         match self {
-            Kind::Share => total / PICOSECONDS_TO_MICROSECONDS,
+            ValueKind::Share => total / PICOSECONDS_TO_MICROSECONDS,
             _ => total,
         }
     }
@@ -100,7 +100,7 @@ pub struct Quantity {
     /// Unit of its series, or of its counter if it has no series.
     pub unit: &'static str,
     /// How bins are merged; `None` if it has no series.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<ValueKind>,
     /// Whether the entity is kept once this is above 0.
     pub(super) keeps: bool,
     /// The signal that it is, if it is one: the log of signals has its bins.
@@ -111,13 +111,13 @@ pub struct Quantity {
 
 impl Quantity {
     /// Whether its bins are made in this way.
-    pub(crate) const fn is(&self, kind: Kind) -> bool {
+    pub(crate) const fn is(&self, kind: ValueKind) -> bool {
         matches!(self.kind, Some(own) if own as u8 == kind as u8)
     }
 
     /// How a bin's value is made, in a word; empty if it has no series.
     pub fn merged(&self) -> &'static str {
-        self.kind.map_or("", Kind::text)
+        self.kind.map_or("", ValueKind::text)
     }
 }
 
@@ -190,13 +190,13 @@ macro_rules! quantities {
     ) => {
         $(#[$doc])*
         pub(crate) static $name: $crate::record::quantity::Table = {
-            use $crate::record::quantity::{Bin, Kind, Quantity, Table};
+            use $crate::record::quantity::{Bin, ValueKind, Quantity, Table};
             const ROWS: &[Quantity] = &[$(Quantity {
                 metric: $metric,
                 counter: concat!($($counter)?),
                 unit: $unit,
-                kind: Some(Kind::$kind),
-                keeps: matches!(Kind::$kind, Kind::Max) $(|| stringify!($keeps).len() > 0)?,
+                kind: Some(ValueKind::$kind),
+                keeps: matches!(ValueKind::$kind, ValueKind::Max) $(|| stringify!($keeps).len() > 0)?,
                 signal: $crate::record::quantity::signal!($($signal)?),
                 help: $help,
             }),*];
@@ -213,7 +213,7 @@ macro_rules! quantities {
             fn count($bin: &mut Bin, $at: usize, add: $crate::record::quantity::Add) {
                 $($(
                     let total = $read;
-                    add($counter, Kind::$kind.counted(total));
+                    add($counter, ValueKind::$kind.counted(total));
                 )?)*
             }
             Table { of: &[$($of),*], always: false $(|| stringify!($always).len() > 0)?, rows: ROWS, read, count }
@@ -248,7 +248,7 @@ macro_rules! value {
     ($kind:ident, $bin:ident, $before:expr, $read:expr) => {{
         let counter: u64 = $read;
         let difference = counter - std::mem::replace($before, counter);
-        Kind::$kind.of_difference(difference, $bin.span)
+        ValueKind::$kind.of_difference(difference, $bin.span)
     }};
 }
 
@@ -291,10 +291,10 @@ macro_rules! quantities_as {
     ) => {
         $(#[$doc])*
         static $name: $crate::record::quantity::Table<$world> = {
-            use $crate::record::quantity::{known, Bin, Kind, Quantity, Table};
+            use $crate::record::quantity::{known, Bin, ValueKind, Quantity, Table};
             const TABLES: &[&[Quantity]] = &[$first.rows $(, $more.rows)*];
             const ROWS: &[Quantity] = &[$(known(TABLES, $metric)),*];
-            const KINDS: &[Kind] = &[$(Kind::$kind),*];
+            const KINDS: &[ValueKind] = &[$(ValueKind::$kind),*];
             const _: () = {
                 let mut row = 0;
                 while row < ROWS.len() {

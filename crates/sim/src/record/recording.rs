@@ -2,14 +2,23 @@
 
 use serde::Serialize;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use tailback_proto::units::Time;
+use std::collections::{BTreeMap, BTreeSet};
+use tailback_proto::flow_control::pfc::headroom_bytes;
+use tailback_proto::units::{Rate, Time};
+use tailback_proto::wire::{tcp_frame_bytes, write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
-use super::entity::Entity;
-use super::flow::Flow;
+use super::bridges;
+use super::flows::Flow;
 use super::rows::FlowBlocks;
+use super::series::{egress_name, ingress_name, receive_name};
 use super::signals::Signals;
+use crate::fabric::packet::PacketKind;
+use crate::fabric::port::DropReason;
+use crate::fabric::port_and_class;
+use crate::plan::{NicPlan, Plan};
 use crate::work::JobRecord;
+use crate::workload::LatencyTest;
+use crate::world::World;
 
 /// Everything that was recorded.
 #[derive(Debug)]
@@ -412,3 +421,402 @@ pub struct Sender {
     /// How often the sender waited because its socket's buffer was full.
     pub waits: u64,
 }
+
+// What a recording says about the run as a whole.
+
+pub(super) fn meta(
+    plan: &Plan,
+    world: &World,
+    series: &Series,
+    queues: Vec<Queue>,
+    events: u64,
+    complete: bool,
+) -> Meta {
+    let (conservation, errors) = crate::record::audit::audit(plan, world);
+    let mut faults = faults(plan, world);
+    faults.extend(errors.into_iter().map(|(place, text)| Fault {
+        kind: "conservation",
+        text: format!("{place} {text}"),
+        r#where: place,
+        node: String::new(),
+        peer: String::new(),
+    }));
+    let sent = |kind: PacketKind| world.fabric.transmissions[kind as usize];
+    let packets = [
+        ("data", sent(PacketKind::Data)),
+        ("ack", sent(PacketKind::Ack)),
+        ("nak", sent(PacketKind::Nak)),
+        ("cnp", sent(PacketKind::Cnp)),
+        ("pfc", world.fabric.pause_frames.sent),
+        ("probe", sent(PacketKind::Probe)),
+        ("probe_ack", sent(PacketKind::ProbeAck)),
+        ("trimmed", sent(PacketKind::Trimmed)),
+        ("tcp_data", sent(PacketKind::Tcp)),
+        ("tcp_ack", sent(PacketKind::TcpAck)),
+    ]
+    .into_iter()
+    .filter(|&(name, count)| count > 0 || !(name.starts_with("probe") || name == "trimmed"))
+    .collect();
+    Meta {
+        name: plan.name.clone(),
+        seed: plan.run.seed,
+        end_ps: world.fabric.run.simulated().0,
+        complete,
+        bin_ps: series.bin.0,
+        recorded: series.detail,
+        packet_hops: world.packet_hops(),
+        events,
+        packets,
+        line_rate_bps: plan
+            .hosts
+            .iter()
+            .enumerate()
+            .map(|(index, host)| {
+                (host.name.clone(), world.fabric.links[world.nics[index].port as usize].rate.0)
+            })
+            .collect(),
+        faults,
+        drops: drops(plan, world),
+        conservation,
+        pauses: pauses(world),
+        pause_storms: pause_storms(world),
+        queues,
+        cpu: crate::record::tcp::cpus(plan, world),
+        veth: crate::record::veth::meta(plan, world),
+        latency: latency(plan, world),
+        bridge_cores: crate::record::bridges::cores(plan, world),
+        jobs: Vec::new(),
+        skipped: Vec::new(),
+    }
+}
+
+fn latency(plan: &Plan, world: &World) -> Vec<Latency> {
+    let row = |test: &LatencyTest| {
+        let mut sorted: Vec<u64> = test.round_trips.iter().map(|time| time.0 / 2).collect();
+        sorted.sort_unstable();
+        let writer = &plan.writers[world.nics.send_qps[test.qp as usize].writer as usize];
+        let last = sorted.len().checked_sub(1)?;
+        Some(Latency {
+            item: writer.item.clone(),
+            src: writer.src.clone(),
+            dst: writer.dst.clone(),
+            iterations: sorted.len(),
+            min_ps: sorted[0],
+            median_ps: sorted[sorted.len() / 2],
+            p99_ps: sorted[last.min(sorted.len() * 99 / 100)],
+            max_ps: sorted[last],
+        })
+    };
+    world.nics.latency_tests.iter().filter_map(row).collect()
+}
+
+fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for &at in &world.fabric.lossless_drops {
+        let (port, class) = port_and_class(at);
+        let owner = world.fabric.ports[port].owner as usize;
+        let name = drop_place(plan, world, port, class, DropReason::ReceiveBufferFull);
+        let host_path =
+            world.nics.nics.get(owner).and_then(|nic| world.nics.host_paths.get(nic.host_path as usize));
+        let above_xoff = above_xoff(plan, world, port);
+        let (place, what, bytes, enough) = match host_path {
+            Some(host_path) => {
+                let (size, xoff) = host_path.buffers.part_of(class);
+                (name.clone(), "buffer", size, xoff.unwrap_or(0) + above_xoff)
+            }
+            None => {
+                let link = &world.fabric.links[port];
+                (format!("port {}", link.name), "headroom", link.headroom_bytes, above_xoff)
+            }
+        };
+        let paused = host_path.map_or(1 << class, |host_path| host_path.buffers.paused_with(class));
+        let why = not_paused(plan, world, port, class, paused);
+        let remedy = match (why.is_empty(), host_path.is_some()) {
+            (false, _) => format!("no {what} is enough{why}"),
+            (true, false) => format!("{enough} B are enough at this port, as headroom: auto has them"),
+            (true, true) => format!("{enough} B are enough with its xoff"),
+        };
+        let text = format!(
+            "lossless priority {class} dropped packets at {place}: its {what} of {bytes} B overflowed; {remedy}"
+        );
+        faults.push(Fault {
+            kind: "lossless_drop",
+            r#where: name,
+            node: node_name(plan, owner).to_string(),
+            peer: peer_name(plan, world, port),
+            text,
+        });
+    }
+    if let Some((lanes, since)) = &world.deadlocks.found {
+        let (first, _) = port_and_class(lanes[0]);
+        let names: Vec<String> = lanes
+            .iter()
+            .map(|&at| port_and_class(at))
+            .map(|(port, class)| egress_name(world, port, class))
+            .collect();
+        faults.push(Fault {
+            kind: "deadlock",
+            r#where: names[0].clone(),
+            node: node_name(plan, world.fabric.ports[first].owner as usize).to_string(),
+            peer: peer_name(plan, world, first),
+            text: format!(
+                "PFC deadlock: each waits for the next, and nothing has moved since {since}: {} -> {}",
+                names.join(" -> "),
+                names[0]
+            ),
+        });
+    }
+    faults
+}
+
+/// Bytes that may still come in by a port once a priority of it has to ask for a pause, as `headroom: auto` has them.
+fn above_xoff(plan: &Plan, world: &World, port: usize) -> u64 {
+    let (fabric, link) = (&world.fabric, &world.fabric.links[port]);
+    let owner = fabric.ports[port].owner as usize;
+    let latency = match owner.checked_sub(plan.hosts.len()) {
+        Some(switch) => plan.switch_models[plan.switches[switch].model].latency,
+        None => plan.nics[plan.hosts[owner].nic].rx_latency,
+    };
+    // The peer's clock may be fast, and this end's slow.
+    let rate = Rate((link.rate.0 as f64 * (1.0 + 2e-6 * plan.run.clock_ppm)).ceil() as u64);
+    headroom_bytes(rate, link.delay, fabric.pfc_response_delay[port], latency, largest_packet(plan, world))
+}
+
+/// Bytes on the wire of the largest packet of any priority: a pause waits for it.
+fn largest_packet(plan: &Plan, world: &World) -> u32 {
+    let controllers = world.nics.models.iter().flat_map(|model| &model.congestion);
+    let telemetry = controllers.map(|controller| controller.telemetry_bytes()).max().unwrap_or(0);
+    let frame = |nic: &NicPlan| {
+        let tcp = nic.tcp.as_ref().map_or(0, |tcp| tcp_frame_bytes(tcp.mss(), 0));
+        tcp.max(write_frame_bytes(nic.mtu.0 as u32, true) + telemetry)
+    };
+    plan.nics.iter().map(frame).max().unwrap_or(0) + PREAMBLE_AND_GAP_BYTES
+}
+
+/// Why pauses of the priorities `paused` do not stop all that the peer of a port sends and the port has in a class, in words
+/// for a fault; empty if they do.
+fn not_paused(plan: &Plan, world: &World, port: usize, class: u8, paused: u8) -> String {
+    let p = &world.fabric.ports[port];
+    let peer = world.fabric.links[p.peer as usize].name.split(':').next().unwrap_or_default();
+    if world.fabric.is_bridge(p.peer as usize) {
+        return format!("; a Linux bridge such as {peer} takes no pauses");
+    }
+    let (here, there) =
+        (world.fabric.classes.of(p.owner as usize), world.fabric.classes.of(p.peer_owner as usize));
+    let others = here.iter().zip(there).take(plan.code_points.len());
+    let others = others.filter(|(&own, &other)| own == class && paused & (1 << other) == 0);
+    let sent: BTreeSet<String> = others.map(|(_, other)| other.to_string()).collect();
+    if sent.is_empty() {
+        return String::new();
+    }
+    let sent: Vec<String> = sent.into_iter().collect();
+    format!(
+        "; no pause of it stops what {peer} sends in priority {} (host.qos and switch.qos differ)",
+        sent.join(" or ")
+    )
+}
+
+/// Queue at which packets were dropped.
+fn drop_place(plan: &Plan, world: &World, port: usize, class: u8, reason: DropReason) -> String {
+    let owner = world.fabric.ports[port].owner as usize;
+    if world.fabric.is_bridge(port) && !reason.was_on_link() {
+        let row = if reason == DropReason::Qdisc { "qdisc" } else { "rx-ring" };
+        bridges::row_name(world, port, row)
+    } else if reason == DropReason::ReceiveBufferFull && owner < plan.hosts.len() {
+        format!("{}/nic-rx", plan.hosts[owner].name)
+    } else if reason == DropReason::ReceiveRing {
+        receive_name(plan, owner)
+    } else if reason.is_ingress() {
+        ingress_name(world, port, class)
+    } else {
+        egress_name(world, port, class)
+    }
+}
+
+fn drops(plan: &Plan, world: &World) -> Vec<Drop> {
+    let mut rows = Vec::new();
+    for (at, reasons) in world.fabric.drops.iter() {
+        let (port, class) = port_and_class(at);
+        for (tally, reason) in reasons.iter().zip(DropReason::ALL).filter(|(tally, _)| tally.packets > 0) {
+            rows.push(Drop {
+                r#where: drop_place(plan, world, port, class, reason),
+                node: node_name(plan, world.fabric.ports[port].owner as usize).to_string(),
+                peer: peer_name(plan, world, port),
+                reason: reason.text(),
+                packets: tally.packets,
+                bytes: tally.bytes,
+            });
+        }
+    }
+    rows
+}
+
+fn pauses(world: &World) -> Vec<Pause> {
+    world
+        .fabric
+        .pause_logs
+        .iter()
+        .map(|(&at, log)| {
+            let (port, class) = port_and_class(at);
+            let sink = &world.fabric.pauses[at];
+            Pause {
+                port: world.fabric.links[port].name.clone(),
+                priority: class,
+                rx_frames: sink.frames,
+                transitions: sink.transitions,
+                paused_ps: sink.paused_until(world.fabric.run.now).0,
+                max_share_of_a_second: log.max_share_of_a_second(),
+                last_pause_ps: log.last.0,
+            }
+        })
+        .collect()
+}
+
+fn pause_storms(world: &World) -> Vec<PauseStorm> {
+    let rows = world.fabric.watchdogs.iter().filter_map(|(&at, watchdog)| {
+        let (port, class) = port_and_class(at);
+        let dropped = |reason| world.fabric.drops[at][reason as usize].packets;
+        Some(PauseStorm {
+            port: world.fabric.links[port].name.clone(),
+            priority: class,
+            detected: watchdog.detected,
+            restored: watchdog.restored,
+            first_ps: watchdog.first?.0,
+            tx_dropped_packets: dropped(DropReason::PauseStormQueued) + dropped(DropReason::PauseStormEgress),
+            rx_dropped_packets: dropped(DropReason::PauseStormIngress),
+        })
+    });
+    rows.collect()
+}
+
+// What time series belong to.
+
+/// Kinds of entities, and what each is.
+pub const KINDS: [(&str, &str); 24] = [
+    ("host", "a host, as `h3`"),
+    ("namespace", "a network namespace of a veth pair, as `producer`"),
+    ("item", "a traffic item, as `item:write0`; only in runs with two or more"),
+    ("item-at-sender", "a traffic item at one of its senders, as `h3/write0`; only in runs with two or more"),
+    ("queue-pair", "a queue pair, as `h3-h16/qp5`; `record.qps` of them have series, spread evenly over all"),
+    ("message", "a queue pair with a single message, as `h3-h16/flow5`; as many"),
+    ("connection", "a TCP connection, as `h3-h16/tcp5`; as many"),
+    ("ping", "a ping between namespaces"),
+    ("core", "a core of a Linux bridge, as `br0/cpu1`"),
+    ("send", "queue of a class at a host, as `h3/sq3`: what its queue pairs posted and did not yet send"),
+    ("egress", "egress queue of a switch's port, as `sw0:h16/tc3`"),
+    ("ingress", "ingress group of a switch's port, as `sw0:h3/pg3`: the same bytes as in the egress queues, by where they came in"),
+    ("receive", "receive rings of a host whose CPU serves TCP, as `h16/rx`"),
+    ("nic-rx", "receive buffer of the NIC, of a host with `host.path`, as `h16/nic-rx`"),
+    ("pcie", "PCIe link of such a host, as `h16/pcie`"),
+    ("iio", "IIO of such a host, as `h16/iio`"),
+    ("memory", "memory of such a host, as `h16/memory`"),
+    ("gpu", "GPU's memory in its place, as `h16/gpu`"),
+    ("tx-ring", "transmit rings of a Linux bridge's port, as `br0:h1/tx-ring`"),
+    ("qdisc", "queueing disciplines of a Linux bridge's port, as `br0:h1/qdisc`"),
+    ("rx-ring", "receive rings of a Linux bridge's port, as `br0:h1/rx-ring`"),
+    ("veth-napi", "packets that the NAPI instance of a veth end has taken from the ring, as `producer-consumer/napi`"),
+    ("veth-ring", "ring of a veth end, as `producer-consumer/ring`"),
+    ("veth-qdisc", "queueing discipline of a veth end, as `producer-consumer/qdisc`"),
+];
+
+/// A host, a queue, a queue pair or whatever else has time series: a row of the table of entities. It is compared and shown
+/// by its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entity {
+    /// Unique among all.
+    pub name: String,
+    /// One of [`KINDS`].
+    pub kind: &'static str,
+    /// Host, switch, bridge or namespace; of what lies between two, the sender. Empty for an item.
+    pub node: String,
+    /// The node at the other end of a port, or the receiver; empty: there is none.
+    pub peer: String,
+    /// Traffic item; empty: of all or of none.
+    pub item: String,
+}
+
+impl Entity {
+    /// Of a node.
+    pub fn new(name: impl Into<String>, kind: &'static str, node: impl Into<String>) -> Self {
+        Entity { name: name.into(), kind, node: node.into(), ..Entity::default() }
+    }
+
+    /// The same towards another node.
+    pub fn towards(self, peer: impl Into<String>) -> Self {
+        Entity { peer: peer.into(), ..self }
+    }
+
+    /// The same of a traffic item.
+    pub fn of_item(self, item: impl Into<String>) -> Self {
+        Entity { item: item.into(), ..self }
+    }
+}
+
+impl std::ops::Deref for Entity {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.name
+    }
+}
+
+impl PartialEq<str> for Entity {
+    fn eq(&self, name: &str) -> bool {
+        self.name == name
+    }
+}
+
+impl PartialEq<&str> for Entity {
+    fn eq(&self, name: &&str) -> bool {
+        self.name == *name
+    }
+}
+
+impl std::fmt::Display for Entity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// The name of a node, counted over hosts, switches and bridges.
+pub(super) fn node_name(plan: &Plan, node: usize) -> &str {
+    let (hosts, switches) = (plan.hosts.len(), plan.switches.len());
+    match node.checked_sub(hosts) {
+        None => &plan.hosts[node].name,
+        Some(switch) if switch < switches => &plan.switches[switch].name,
+        Some(other) => &plan.bridges[other - switches].name,
+    }
+}
+
+/// Something at a port, towards its peer.
+pub(super) fn at_port(plan: &Plan, world: &World, name: String, kind: &'static str, port: usize) -> Entity {
+    let port = &world.fabric.ports[port];
+    Entity::new(name, kind, node_name(plan, port.owner as usize))
+        .towards(node_name(plan, port.peer_owner as usize))
+}
+
+/// The name of the node at the other end of a port.
+pub(super) fn peer_name(plan: &Plan, world: &World, port: usize) -> String {
+    node_name(plan, world.fabric.ports[port].peer_owner as usize).to_string()
+}
+
+// What recording is set by.
+
+tailback_proto::parameters! {
+    /// What is kept of a run, however long it is.
+    pub struct RecordParameters {
+        /// Most bins of a time series; a longer run has longer bins.
+        max_bins: u32 = 2048, in MIN_BINS..=1_000_000,
+            source "assumption: twice as many as a plot has pixels across";
+        /// Queue pairs whose rate and alpha are recorded.
+        qps: u32 = 64, in 0..=100_000,
+            source "assumption: more lines cannot be told apart in a plot";
+    }
+    worked out {
+        /// Ports of switches whose queues are recorded, as `node:peer`; null: all that there is room for.
+        #[serde(default)]
+        queues: Option<Vec<String>>;
+    }
+}
+
+/// Fewest bins that a recording may be limited to: below, merging by 5 leaves too little to see.
+pub const MIN_BINS: u32 = 16;

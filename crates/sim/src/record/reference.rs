@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::columns::COLUMNS;
-use super::entity::KINDS;
+use super::flows::COLUMNS;
 use super::quantity::{Counters, Quantity, Table};
+use super::recording::KINDS;
 use super::signals::Signal;
-use super::{bridges, host_paths, hosts, items, ports, qdisc, queue_pairs, tcp, veth};
+use super::{bridges, hosts, ports, qdisc, queue_pairs, tcp, veth};
 
 /// All of it.
 #[derive(Debug, Serialize)]
@@ -74,8 +74,8 @@ pub fn reference() -> Reference {
         &hosts::DELAY,
         &tcp::CPU,
         &hosts::AGENT,
-        &items::ITEM,
-        &items::ITEM_AT_SENDER,
+        &queue_pairs::ITEM,
+        &queue_pairs::ITEM_AT_SENDER,
         &queue_pairs::RATE,
         &queue_pairs::DELIVERED,
         &tcp::CONNECTION,
@@ -87,13 +87,13 @@ pub fn reference() -> Reference {
         &ports::PAUSING,
         &ports::REFUSED,
         &tcp::RINGS,
-        &host_paths::BUFFER,
-        &host_paths::XOFF,
-        &host_paths::PCIE,
-        &host_paths::IIO,
-        &host_paths::TARGET,
-        &host_paths::MEMORY,
-        &host_paths::MEMORY_OF_NIC,
+        &hosts::BUFFER,
+        &hosts::XOFF,
+        &hosts::PCIE,
+        &hosts::IIO,
+        &hosts::TARGET,
+        &hosts::MEMORY,
+        &hosts::MEMORY_OF_NIC,
         &bridges::TX_RING,
         &bridges::QDISC,
         &bridges::RX_RING,
@@ -116,9 +116,9 @@ pub fn reference() -> Reference {
     counted(&mut quantities, &hosts::LEVEL_CHANGES);
     counted(&mut quantities, &tcp::RECEIVED);
     counted(&mut quantities, &tcp::SEGMENTS);
-    counted(&mut quantities, &host_paths::COUNTS);
-    counted(&mut quantities, &host_paths::MEMORY_COUNTS);
-    counted(&mut quantities, &host_paths::GPU_COUNTS);
+    counted(&mut quantities, &hosts::COUNTS);
+    counted(&mut quantities, &hosts::MEMORY_COUNTS);
+    counted(&mut quantities, &hosts::GPU_COUNTS);
     counted(&mut quantities, &ports::FRAMES);
     counted(&mut quantities, &ports::DISCARDS);
     counted(&mut quantities, &ports::TRIMS);

@@ -4,9 +4,16 @@
 
 use std::collections::HashSet;
 use tailback_proto::units::Time;
+use Signal::{BqlStop, CeMark, Cnp, DelayProbe, Drop, Nak, PcieCreditStall, PfcPause, PfcXoff, RingStop};
 
-use super::entity::Entity;
-use super::quantity::Kind;
+use super::quantity::ValueKind;
+use super::recording::{at_port, Entity};
+use super::series::{egress_name, ingress_name, send_queue_name};
+use super::{bridges, veth};
+use crate::fabric::{port_and_class, CLASSES};
+use crate::nic::{EndSignal, Pair, PairCounts};
+use crate::plan::Plan;
+use crate::world::World;
 
 /// A way to be told to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,8 +39,6 @@ pub enum Signal {
     /// A full ring stopped a transmit queue.
     RingStop,
 }
-
-use Signal::{BqlStop, CeMark, Cnp, DelayProbe, Drop, Nak, PcieCreditStall, PfcPause, PfcXoff, RingStop};
 
 impl Signal {
     /// All of them.
@@ -97,7 +102,7 @@ impl Signal {
 
 /// Who told whom.
 #[derive(Clone, Debug)]
-pub struct Who {
+pub struct SignalEnds {
     /// The queue that is full, or that waits; empty if there is none.
     pub queue: String,
     /// By which signal.
@@ -108,18 +113,18 @@ pub struct Who {
     pub to: String,
 }
 
-impl Who {
+impl SignalEnds {
     /// At a queue, or at a host.
     pub(crate) fn at(signal: Signal, entity: &Entity) -> Self {
         let (from, to) = signal.ends(entity);
         let queue = if signal.is_between_hosts() { String::new() } else { entity.name.clone() };
-        Who { queue, signal, from, to }
+        SignalEnds { queue, signal, from, to }
     }
 }
 
 /// What was told from `start` to `end`.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct SignalRow {
     /// Index into [`Signals::who`].
     pub who: u32,
     /// When the bin began.
@@ -134,24 +139,24 @@ pub struct Told {
 #[derive(Debug, Default)]
 pub struct Signals {
     /// Who told whom.
-    pub who: Vec<Who>,
+    pub who: Vec<SignalEnds>,
     /// When, and how often or how long.
-    pub rows: Vec<Told>,
+    pub rows: Vec<SignalRow>,
 }
 
 impl Signals {
     /// Adds the bins of a column, which have equal lengths; the last ends with the run.
     pub(crate) fn add_column(
         &mut self,
-        who: impl FnOnce() -> Who,
-        kind: Kind,
+        who: impl FnOnce() -> SignalEnds,
+        kind: ValueKind,
         values: &[f64],
         (bin, end): (Time, Time),
     ) {
         let told = values.iter().enumerate().filter(|(_, &value)| value > 0.0).map(|(at, &value)| {
             let start = Time(bin.0 * at as u64);
             let end = Time(start.0 + bin.0).min(end);
-            let amount = if kind == Kind::Share { value * (end - start).0 as f64 } else { value };
+            let amount = if kind == ValueKind::Share { value * (end - start).0 as f64 } else { value };
             (start, end, amount.round() as u64)
         });
         self.add(who, told);
@@ -159,13 +164,13 @@ impl Signals {
 
     pub(super) fn add(
         &mut self,
-        who: impl FnOnce() -> Who,
+        who: impl FnOnce() -> SignalEnds,
         told: impl IntoIterator<Item = (Time, Time, u64)>,
     ) {
         let number = self.who.len() as u32;
         let some = told.into_iter().filter(|&(_, _, amount)| amount > 0);
         let before = self.rows.len();
-        self.rows.extend(some.map(|(start, end, amount)| Told { who: number, start, end, amount }));
+        self.rows.extend(some.map(|(start, end, amount)| SignalRow { who: number, start, end, amount }));
         if self.rows.len() > before {
             self.who.push(who());
         }
@@ -177,14 +182,109 @@ impl Signals {
             self.who.iter().map(|who| (who.signal, who.queue.clone())).collect();
         for (signal, queue, amount) in rest {
             if !known.contains(&(signal, queue.name.clone())) {
-                self.add(|| Who::at(signal, &queue), [(Time::ZERO, end, amount)]);
+                self.add(|| SignalEnds::at(signal, &queue), [(Time::ZERO, end, amount)]);
             }
         }
     }
 }
 
+// What the log of signals is made of besides the recorder's columns: CNPs, NAKs and delay probes by pair of hosts, where these are
+// few, and what only counters know, as of queues that a large fabric does not record.
+
+/// Signals of switches' queues, which may have no column, and of transmit queues, which have none.
+pub(super) fn counted(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
+    let (fabric, end) = (&world.fabric, world.fabric.run.now);
+    let mut found = Vec::new();
+    for at in 0..fabric.ports.len() * CLASSES {
+        let (port, class) = port_and_class(at);
+        let owner = fabric.ports[port].owner as usize;
+        if fabric.is_bridge(port) {
+            continue;
+        }
+        if owner < world.nics.nics.len() {
+            // What its link lost of what it sent; what it had no room for has a column.
+            let lost = fabric.dropped[at][0];
+            if lost > 0 {
+                let name = send_queue_name(plan, owner, class);
+                found.push((Signal::Drop, at_port(plan, world, name, "send", port), lost));
+            }
+            continue;
+        }
+        let egress: fn(&World, usize, u8) -> String = egress_name;
+        for (signal, name, amount) in [
+            (Signal::CeMark, egress, fabric.marked[at]),
+            (Signal::Drop, egress_name, fabric.dropped[at][0]),
+            (Signal::PfcPause, egress_name, fabric.pauses[at].paused_until(end).0),
+            (Signal::Drop, ingress_name, fabric.dropped[at][1]),
+            (Signal::PfcXoff, ingress_name, fabric.pausing[at].held_until(end).0),
+        ] {
+            if amount > 0 {
+                found.push((signal, at_port(plan, world, name(world, port, class), "", port), amount));
+            }
+        }
+    }
+    found.extend(bridges::stops(plan, world));
+    found.extend(veth::stops(plan, world));
+    found
+}
+
+/// CNPs, NAKs and delay probes by bin and pair of hosts.
+#[derive(Debug, Default)]
+pub(super) struct PairLog {
+    /// Bin, pair, and how many.
+    rows: Vec<(u32, Pair, u32)>,
+}
+
+impl PairLog {
+    /// A bin ends.
+    pub fn close_bin(&mut self, bin: usize, counts: &mut PairCounts) {
+        counts.take(|pair, count| self.rows.push((bin as u32, pair, count)));
+    }
+
+    /// Bins were merged.
+    pub fn merge(&mut self, factor: usize) {
+        self.rows.iter_mut().for_each(|(bin, ..)| *bin /= factor as u32);
+        self.rows.sort_unstable();
+        self.rows.dedup_by(|next, row| {
+            let same = (next.0, next.1) == (row.0, row.1);
+            row.2 += if same { next.2 } else { 0 };
+            same
+        });
+    }
+
+    /// Takes over what another part logged.
+    pub fn join(&mut self, other: PairLog) {
+        self.rows.extend(other.rows);
+    }
+
+    pub fn add_to(
+        mut self,
+        signals: &mut Signals,
+        plan: &Plan,
+        counts: &PairCounts,
+        (bin, end): (Time, Time),
+    ) {
+        self.rows.sort_unstable_by_key(|&(bin, pair, _)| (pair, bin));
+        for of_pair in self.rows.chunk_by(|one, other| one.1 == other.1) {
+            let (signal, from, to) = counts.ends(of_pair[0].1);
+            let signal = match signal {
+                EndSignal::Cnp => Signal::Cnp,
+                EndSignal::Nak => Signal::Nak,
+                EndSignal::DelayProbe => Signal::DelayProbe,
+            };
+            let name = |host: usize| plan.hosts[host].name.clone();
+            let who = SignalEnds { queue: String::new(), signal, from: name(from), to: name(to) };
+            let told = of_pair.iter().map(|&(at, _, count)| {
+                let start = Time(bin.0 * at as u64);
+                (start, Time(start.0 + bin.0).min(end), count as u64)
+            });
+            signals.add(|| who, told);
+        }
+    }
+}
+
 #[cfg(test)]
-mod tests {
+mod signals_tests {
     use super::*;
 
     #[test]
@@ -194,11 +294,23 @@ mod tests {
         let (bin, end) = (Time(50_000_000), Time(120_000_000));
         // The mean of five bins of 10 us, of which two were paused in part; and the last bin, which is shorter.
         let shares = [(1.0 + 123_457.0 / 10_000_000.0) / 5.0, 0.0, 1.0];
-        signals.add_column(|| Who::at(PfcPause, &queue), Kind::Share, &shares, (bin, end));
+        signals.add_column(|| SignalEnds::at(PfcPause, &queue), ValueKind::Share, &shares, (bin, end));
         let rows: Vec<_> = signals.rows.iter().map(|row| (row.start.0, row.end.0, row.amount)).collect();
         assert_eq!(rows, [(0, 50_000_000, 10_123_457), (100_000_000, 120_000_000, 20_000_000)]);
         let who = &signals.who[0];
         assert_eq!((who.queue.as_str(), who.from.as_str(), who.to.as_str()), ("sw0:h1/tc3", "h1", "sw0"));
-        signals.add_column(|| unreachable!(), Kind::Count, &[0.0], (bin, end));
+        signals.add_column(|| unreachable!(), ValueKind::Count, &[0.0], (bin, end));
+    }
+}
+
+#[cfg(test)]
+mod told_tests {
+    use super::*;
+
+    #[test]
+    fn merged_bins_of_a_pair_add_up() {
+        let mut log = PairLog { rows: vec![(0, 7, 1), (1, 3, 2), (4, 7, 3), (5, 7, 4)] };
+        log.merge(5);
+        assert_eq!(log.rows, [(0, 3, 2), (0, 7, 4), (1, 7, 4)]);
     }
 }

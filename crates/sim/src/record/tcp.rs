@@ -1,13 +1,13 @@
 //! What is recorded of TCP and of the CPUs that serve it.
 
-use super::entity::Entity;
-use super::flow::Flow;
+use super::flows::Flow;
 use super::quantity::{bits_per_second, counters, quantities};
+use super::recording::Entity;
 use super::recording::{CoreShares, Cpu};
 use crate::cores::Purpose;
-use crate::fabric::packet::Kind;
+use crate::fabric::packet::PacketKind;
 use crate::host::cpu::Cpus;
-use crate::nic::qp::QpState;
+use crate::nic::queue_pair::QpState;
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -79,7 +79,7 @@ pub(super) fn cpus(plan: &Plan, world: &World) -> Vec<Cpu> {
 
 /// A row a connection.
 pub(super) fn flows<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = Flow> + 'a {
-    let row = move |c: &crate::host::connection::Connection| {
+    let row = move |c: &crate::host::socket::Connection| {
         let item = &plan.tcp_connections[c.group as usize];
         let done = c.state == QpState::Done;
         let started = c.state != QpState::Waiting;
@@ -158,7 +158,7 @@ pub(super) fn audit(world: &World, errors: &mut Vec<(String, String)>) -> (u64, 
             waiting +=
                 core.ring.iter(&world.fabric.packets).map(|packet| packet.frame_bytes() as u64).sum::<u64>();
             in_rings +=
-                core.ring.iter(&world.fabric.packets).filter(|packet| packet.kind == Kind::Tcp).count()
+                core.ring.iter(&world.fabric.packets).filter(|packet| packet.kind == PacketKind::Tcp).count()
                     as u64;
             if packets != core.ring_packets as u64 {
                 errors.push((

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::entity::Entity;
 use super::quantity::{counters, quantities, Table};
+use super::recording::Entity;
 use super::recording::{Counter, Pings, Queue, Sender, Teardown, Veth, VethEnd};
 use super::signals::Signal;
 use crate::cores::Purpose;
-use crate::fabric::drops::Tally;
+use crate::fabric::port::Tally;
 use crate::linux::veth::{Counted, Dropped, End};
 use crate::plan::{Plan, VethNetworkPlan};
 use crate::world::World;

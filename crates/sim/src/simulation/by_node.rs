@@ -8,8 +8,8 @@ use std::collections::BinaryHeap;
 use proptest::prelude::*;
 use tailback_proto::congestion::builtin::Settings;
 use tailback_proto::congestion::hpcc::HpccParameters;
+use tailback_proto::congestion::hpcc::PintParameters;
 use tailback_proto::congestion::parameters::RoundTrip;
-use tailback_proto::congestion::pint::PintParameters;
 use tailback_proto::units::Time;
 
 use super::windows::node_of;

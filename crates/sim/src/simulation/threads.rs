@@ -8,15 +8,17 @@
 //! mail. The order of events at a node follows from what happens there, so results are those of one core, to
 //! the byte, wherever the network is cut.
 
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 use tailback_proto::units::Time;
 
 use super::windows::{node_of, turns_until, Windows};
-use super::{cuts, Simulation};
+use super::Simulation;
 use crate::engine::Barrier;
 use crate::event::Event;
 use crate::fabric::cut::{Cut, Mail};
+use crate::fabric::port::LOSSY;
 use crate::fabric::Fabric;
 use crate::plan::Plan;
 use crate::record::Recorder;
@@ -24,9 +26,9 @@ use crate::world::World;
 
 /// Parts beyond the first, which is the simulation's own.
 #[derive(Default)]
-pub(super) struct Others(Vec<Other>);
+pub(super) struct OtherParts(Vec<OtherPart>);
 
-struct Other {
+struct OtherPart {
     world: World,
     recorder: Recorder,
     windows: Windows,
@@ -34,7 +36,7 @@ struct Other {
 }
 
 /// A part at work.
-struct Part<'a> {
+struct RunningPart<'a> {
     world: &'a mut World,
     recorder: &'a mut Recorder,
     windows: &'a mut Windows,
@@ -61,7 +63,7 @@ enum Stop {
 /// What a part tells the others at a barrier.
 #[derive(Default)]
 #[repr(align(128))]
-struct Told {
+struct PartReport {
     /// When something next happens at the part's nodes, or to what it posted.
     next: AtomicU64,
     /// Until when the part knows of a queue pair that goes on.
@@ -76,7 +78,7 @@ struct Shared<'a> {
     parts: usize,
     last_event: u64,
     /// By odd or even window, and by part: the next value is written while the last may still be read.
-    told: [Vec<Told>; 2],
+    told: [Vec<PartReport>; 2],
     /// By odd or even window, and by receiving and sending part.
     mail: [Vec<Mutex<Mail>>; 2],
     /// Whether there may be a deadlock.
@@ -118,7 +120,7 @@ impl Simulation {
         let Some(windows) = self.windows.as_mut().filter(|windows| windows.has_only_samples()) else {
             return Err("links fail".into());
         };
-        let Some(part_of) = cuts::cut(&self.world.fabric, threads) else {
+        let Some(part_of) = cut(&self.world.fabric, threads) else {
             return Err(format!("its switches cannot be cut in {threads} parts that all have hosts"));
         };
         let (plan, windows) = (&self.plan, &*windows);
@@ -128,7 +130,7 @@ impl Simulation {
             world.schedule(plan);
             world.fabric.cut(Cut::new(part_of.clone(), own as u8));
             let windows = windows.of_part(plan, &mut world);
-            Other { world, recorder, windows, events: 0 }
+            OtherPart { world, recorder, windows, events: 0 }
         };
         let others = std::thread::scope(|scope| {
             let build = &build;
@@ -138,7 +140,7 @@ impl Simulation {
                 .collect();
             built.into_iter().map(|one| one.join().expect("the plan was built before")).collect()
         });
-        self.others = Others(others);
+        self.others = OtherParts(others);
         self.world.fabric.cut(Cut::new(part_of, 0));
         let Fabric { run, cut, .. } = &mut self.world.fabric;
         run.turns.keep(|node| cut.owns(node));
@@ -155,7 +157,7 @@ impl Simulation {
         let Some(windows) = &mut self.windows else { return };
         let parts = self.others.0.len() + 1;
         let mail = || (0..parts * parts).map(|_| Mutex::default()).collect();
-        let told = || (0..parts).map(|_| Told::default()).collect();
+        let told = || (0..parts).map(|_| PartReport::default()).collect();
         let own_events = self.events + self.others.0.iter().map(|other| other.events).sum::<u64>();
         let shared = Shared {
             barrier: Barrier::new(parts),
@@ -167,7 +169,7 @@ impl Simulation {
             stuck: AtomicBool::new(false),
         };
         let empty = || (0..parts).map(|_| Mail::default()).collect();
-        let mut first = Part {
+        let mut first = RunningPart {
             world: &mut self.world,
             recorder: &mut self.recorder,
             windows,
@@ -177,8 +179,9 @@ impl Simulation {
         };
         let stop = std::thread::scope(|scope| {
             for (own, other) in (1..).zip(&mut self.others.0) {
-                let Other { world, recorder, windows, events } = other;
-                let mut part = Part { world, recorder, windows, events, mail: empty(), sampling: false };
+                let OtherPart { world, recorder, windows, events } = other;
+                let mut part =
+                    RunningPart { world, recorder, windows, events, mail: empty(), sampling: false };
                 let shared = &shared;
                 scope.spawn(move || part.run(own, shared));
             }
@@ -229,7 +232,7 @@ impl Simulation {
         }
     }
 
-    fn absorb(&mut self, other: &mut Other) {
+    fn absorb(&mut self, other: &mut OtherPart) {
         let turns = std::mem::take(&mut other.world.fabric.run.turns);
         for (place, code) in turns.into_events() {
             let event = Event::decode(code);
@@ -250,12 +253,13 @@ impl Simulation {
 
     /// Packet hops and events of all parts together.
     pub(super) fn in_parts(&self) -> (u64, u64) {
-        let add = |(hops, events), other: &Other| (hops + other.world.packet_hops(), events + other.events);
+        let add =
+            |(hops, events), other: &OtherPart| (hops + other.world.packet_hops(), events + other.events);
         self.others.0.iter().fold((self.world.packet_hops(), self.events), add)
     }
 }
 
-impl Part<'_> {
+impl RunningPart<'_> {
     fn run(&mut self, own: usize, shared: &Shared) -> Stop {
         let _guard = shared.barrier.guard();
         let end = shared.plan.run.duration;
@@ -289,7 +293,7 @@ impl Part<'_> {
             } else if self.world.fabric.run.now == end {
                 return Stop::Finished;
             }
-            let of_all = |value: fn(&Told) -> &AtomicU64| {
+            let of_all = |value: fn(&PartReport) -> &AtomicU64| {
                 shared.told[odd].iter().map(move |told| value(told).load(Ordering::Relaxed))
             };
             if of_all(|told| &told.events).sum::<u64>() >= shared.last_event {
@@ -331,6 +335,93 @@ impl Part<'_> {
             self.recorder.take_mail(&mut mail);
         }
     }
+}
+
+// Cuts a network into parts, one for each core.
+//
+// A host stays with its switch. So do the two ends of a link that loses packets, since the receiver counts a loss at the
+// sender's port. Switches with hosts are dealt out in their order, which is that of pods and rows. Each of the others goes
+// to the part that most of its links lead to, among parts that have not got their share. The cut does not change results.
+
+/// The part of each node, by node. None: the network cannot be cut into `parts`.
+pub(super) fn cut(fabric: &Fabric, parts: usize) -> Option<Vec<u8>> {
+    let cluster = clusters(fabric);
+    let count = cluster.iter().max()? + 1;
+    // Nearly all events are of packets at ports.
+    let mut weight = vec![0usize; count];
+    let mut links = vec![Vec::new(); count];
+    for port in &fabric.ports {
+        let (own, other) = (cluster[port.owner as usize], cluster[port.peer_owner as usize]);
+        weight[own] += 1;
+        if own != other {
+            links[own].push(other);
+        }
+    }
+    let mut hosts = vec![0usize; count];
+    cluster.iter().take(fabric.hosts).for_each(|&own| hosts[own] += 1);
+    let with_hosts: Vec<usize> = (0..count).filter(|&own| hosts[own] > 0).collect();
+    if with_hosts.len() < parts {
+        return None;
+    }
+    let mut part_of: Vec<Option<u8>> = vec![None; count];
+    let mut load = vec![0usize; parts];
+    let (mut dealt, mut open) = (0, 0);
+    for (at, &own) in with_hosts.iter().enumerate() {
+        // The part that its middle host falls into, as long as no part stays empty.
+        let middle = (2 * dealt + hosts[own]) * parts / (2 * fabric.hosts);
+        let least = (parts + at).saturating_sub(with_hosts.len());
+        let part = middle.min(open).max(least);
+        dealt += hosts[own];
+        part_of[own] = Some(part as u8);
+        load[part] += weight[own];
+        open = part + 1;
+    }
+    // There is always a next one with a link to a switch that has its part.
+    while let Some(own) = (0..count)
+        .find(|&own| part_of[own].is_none() && links[own].iter().any(|&other| part_of[other].is_some()))
+    {
+        let mut leads = vec![0usize; parts];
+        links[own].iter().filter_map(|&other| part_of[other]).for_each(|part| leads[part as usize] += 1);
+        let share = fabric.ports.len().div_ceil(parts);
+        let has_room = |part: usize| load[part] + weight[own] <= share;
+        let part = (0..parts).max_by_key(|&part| (has_room(part), leads[part], Reverse(load[part])))?;
+        part_of[own] = Some(part as u8);
+        load[part] += weight[own];
+    }
+    if load.contains(&0) {
+        return None;
+    }
+    Some(cluster.iter().map(|&own| part_of[own].unwrap_or(0)).collect())
+}
+
+/// For each node the number of its cluster, whose nodes must stay together; clusters are numbered in the order of nodes.
+fn clusters(fabric: &Fabric) -> Vec<usize> {
+    let mut first: Vec<usize> = (0..fabric.nodes).collect();
+    fn of(first: &[usize], mut node: usize) -> usize {
+        while first[node] != node {
+            node = first[node];
+        }
+        node
+    }
+    for port in &fabric.ports {
+        let (own, other) = (port.owner as usize, port.peer_owner as usize);
+        if own < fabric.hosts || port.flags & LOSSY != 0 {
+            let (own, other) = (of(&first, own), of(&first, other));
+            first[own.max(other)] = own.min(other);
+        }
+    }
+    let mut number = vec![usize::MAX; fabric.nodes];
+    let mut count = 0;
+    (0..fabric.nodes)
+        .map(|node| {
+            let first = of(&first, node);
+            if number[first] == usize::MAX {
+                number[first] = count;
+                count += 1;
+            }
+            number[first]
+        })
+        .collect()
 }
 
 #[cfg(test)]

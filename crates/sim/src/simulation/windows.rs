@@ -16,7 +16,7 @@ use super::{act, Progress, Simulation};
 use crate::engine::{EventQueue, Turns};
 use crate::event::Event;
 use crate::fabric::{port_and_class, Fabric};
-use crate::nic::qp::QpState;
+use crate::nic::queue_pair::QpState;
 use crate::plan::{Plan, Skip};
 use crate::world::World;
 

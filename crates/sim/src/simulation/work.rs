@@ -7,7 +7,7 @@ use crate::engine::NumberMap;
 use crate::event::Event;
 use crate::fabric::lane;
 use crate::jobs::Jobs;
-use crate::nic::slots::{put, GONE};
+use crate::nic::queue_pair::{put, GONE};
 use crate::plan::{FlowPlan, Operations, Plan, PlanError, StepPlan};
 use crate::record::{record_message, Fault};
 use crate::simulation::Simulation;
@@ -16,14 +16,14 @@ use crate::world::World;
 
 /// Work under way, and what the network knows of it.
 #[derive(Debug)]
-pub(super) struct Carried {
+pub(super) struct RunningWork {
     work: Box<dyn Work>,
-    state: State,
+    state: WorkState,
 }
 
 /// What the network knows of work.
 #[derive(Debug)]
-struct State {
+struct WorkState {
     /// Number of messages and times that it waits for.
     awaited: usize,
     problem: Option<String>,
@@ -34,7 +34,7 @@ struct State {
     lasting: NumberMap<Message, u32>,
     /// The first slot of the work, and from there on, by slot, the messages that it is to be told of.
     first_slot: u32,
-    told: Vec<Told>,
+    told: Vec<QpMessages>,
     /// For messages that are told of once acknowledged, by slot: what their sender's port had sent when they were posted, and
     /// how long it had been paused for their class.
     sent: Vec<(u64, Time)>,
@@ -49,7 +49,7 @@ struct State {
 
 /// Messages of a queue pair, in order.
 #[derive(Debug, Default)]
-struct Told {
+struct QpMessages {
     /// Time of a message in an empty network: in all, and on its sender's link.
     ideal: (Time, Time),
     /// Messages that have not arrived: number, how long the link was still occupied when it was posted, and how many packets
@@ -57,9 +57,9 @@ struct Told {
     waiting: VecDeque<(u32, Time, u64)>,
 }
 
-impl Carried {
-    fn new(work: Box<dyn Work>, by_arrival: bool, first_slot: u32, frees: bool) -> Carried {
-        let state = State {
+impl RunningWork {
+    fn new(work: Box<dyn Work>, by_arrival: bool, first_slot: u32, frees: bool) -> RunningWork {
+        let state = WorkState {
             awaited: 0,
             problem: None,
             by_arrival,
@@ -72,7 +72,7 @@ impl Carried {
             messages: 0,
             over: false,
         };
-        Carried { work, state }
+        RunningWork { work, state }
     }
 
     /// Messages that are done keep their slots from now on.
@@ -105,7 +105,7 @@ impl Carried {
 struct Carrier<'a> {
     world: &'a mut World,
     plan: &'a mut Plan,
-    state: &'a mut State,
+    state: &'a mut WorkState,
 }
 
 impl Network for Carrier<'_> {
@@ -193,7 +193,8 @@ impl Carrier<'_> {
             None => {
                 let Some((slot, ideal)) = self.add(message) else { return number };
                 self.world.nics.tell_arrivals(slot, message.channel.is_some());
-                let told = Told { ideal: (ideal, self.world.time_on_link(slot)), ..Told::default() };
+                let told =
+                    QpMessages { ideal: (ideal, self.world.time_on_link(slot)), ..QpMessages::default() };
                 put(&mut self.state.told, slot - self.state.first_slot, told);
                 if message.channel.is_some() {
                     self.state.lasting.insert(*message, slot);
@@ -262,7 +263,7 @@ impl Simulation {
         nics.slots.begin_work(first_slot);
         // Where a link fails, routes at the end of the run are those of all messages.
         let frees = self.plan.link_changes().is_empty();
-        self.work = Some(Carried::new(work, by_arrival, first_slot as u32, frees));
+        self.work = Some(RunningWork::new(work, by_arrival, first_slot as u32, frees));
         self.let_work(|work, network| work.begin(network));
     }
 
@@ -296,7 +297,7 @@ impl Simulation {
     }
 
     pub(super) fn on_message_arrived(&mut self, number: u32) {
-        let Some(Carried { state, .. }) = &mut self.work else { return };
+        let Some(RunningWork { state, .. }) = &mut self.work else { return };
         let slot = self.world.nics.slots.of(number);
         let told = &mut state.told[(slot - state.first_slot) as usize];
         let (message, behind, resent) = told.waiting.pop_front().expect("it was posted");
@@ -308,7 +309,7 @@ impl Simulation {
 
     /// Messages that are done leave their slots.
     fn free_slots(&mut self) {
-        let Some(Carried { state, .. }) = &self.work else { return };
+        let Some(RunningWork { state, .. }) = &self.work else { return };
         let mut done = std::mem::take(&mut self.world.nics.slots.done);
         for slot in done.drain(..).filter(|_| state.frees) {
             if self.world.nics.is_forgotten(slot) {
@@ -323,7 +324,7 @@ impl Simulation {
     /// Lets the work act. The run ends with it, or when it waits for something that never happens, but not before other traffic.
     fn let_work(&mut self, act: impl FnOnce(&mut dyn Work, &mut dyn Network)) {
         self.free_slots();
-        let Some(Carried { work, state }) = &mut self.work else { return };
+        let Some(RunningWork { work, state }) = &mut self.work else { return };
         act(&mut **work, &mut Carrier { world: &mut self.world, plan: &mut self.plan, state });
         let over = work.is_over() || state.awaited == 0;
         let run = &mut self.world.fabric.run;
@@ -342,7 +343,7 @@ impl Simulation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{JobPlan, OperationPlan, QueuePairs, What};
+    use crate::plan::{JobPlan, OperationPlan, QueuePairs, StepWork};
 
     /// A hundred messages to and fro, each with a queue pair of its own, and a timer that outlives it: two slots are enough.
     #[test]
@@ -353,7 +354,7 @@ mod tests {
         let message = |n: u32| {
             OperationPlan(
                 n % 2,
-                What::Send { to: 1 - n % 2, bytes: 5000, channel: 0 },
+                StepWork::Send { to: 1 - n % 2, bytes: 5000, channel: 0 },
                 n.checked_sub(1).into_iter().collect(),
             )
         };

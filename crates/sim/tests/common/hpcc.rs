@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use tailback_sim::compat::hpcc::variant::Variant;
+use tailback_sim::compat::hpcc::plan::Variant;
 use tailback_sim::compat::hpcc::{plan::*, HpccRecording, HpccSimulation};
 
 /// A file of a case.

@@ -10,13 +10,12 @@
 //! 6675 waits for the next duplicate); a retransmission that is lost is sent again without the timer; a timeout during fast recovery leaves ssthresh as it is; RFC 6582's test of `recover`
 //! is made after a timeout only, since fast recovery sends nothing twice that arrived.
 
+use std::collections::VecDeque;
+
 use super::control::{Acknowledged, Congestion, Control};
-use super::retransmissions::Retransmissions;
-use super::rto::Rto;
-use super::scoreboard::Scoreboard;
-use super::statistics::TcpStatistics;
-use super::usage::WindowUsage;
-use super::{AckSegment, Burst, ControlParameters, TcpParameters, DUPLICATE_THRESHOLD};
+use super::{
+    AckSegment, Burst, ControlParameters, TcpParameters, TcpStatistics, WindowUsage, DUPLICATE_THRESHOLD,
+};
 use crate::units::Time;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -479,5 +478,284 @@ fn whole_segments(limit: u64, available: u64, mss: u64) -> u64 {
         available
     } else {
         limit / mss * mss
+    }
+}
+
+// What the receiver has beyond a gap, as its SACK blocks tell (RFC 2018), and what follows from it (RFC 6675).
+//
+// Two marks stand in for a state of each byte. `retransmitted`: whatever is missing below it was sent again (HighRxt).
+// `lost_below`: whatever is missing below it counts as lost whatever is SACKed: the first segment at a fast retransmit, and
+// everything sent before a timeout.
+
+/// `start..end` of the stream.
+pub(crate) type Range = (u64, u64);
+
+/// The first range at or beyond `from`, and below `limit`, that none of `ranges` (in order, not touching) has.
+pub(crate) fn gap(ranges: &[Range], from: u64, limit: u64) -> Option<Range> {
+    let mut from = from;
+    // The first range that ends beyond it may begin before it.
+    let next = ranges.partition_point(|range| range.1 <= from);
+    let mut after = limit;
+    for &(start, end) in &ranges[next..] {
+        if start > from {
+            after = start;
+            break;
+        }
+        from = end;
+    }
+    let end = after.min(limit);
+    (from < end).then_some((from, end))
+}
+
+/// The sender's scoreboard.
+#[derive(Clone, Debug, Default)]
+pub struct Scoreboard {
+    /// Ranges SACKed, in order, not touching, all beyond what is acknowledged.
+    ranges: Vec<Range>,
+    retransmitted: u64,
+    lost_below: u64,
+}
+
+impl Scoreboard {
+    /// What is SACKed, in order.
+    pub fn ranges(&self) -> &[Range] {
+        &self.ranges
+    }
+
+    /// End of the highest byte SACKed.
+    pub fn highest(&self) -> Option<u64> {
+        self.ranges.last().map(|range| range.1)
+    }
+
+    /// The receiver has `start..end`. Returns how many bytes of it are news.
+    pub fn add(&mut self, start: u64, end: u64) -> u64 {
+        if start >= end {
+            return 0;
+        }
+        // Ranges first..last touch the new one and become one with it.
+        let first = self.ranges.partition_point(|range| range.1 < start);
+        let last = first + self.ranges[first..].partition_point(|range| range.0 <= end);
+        if first == last {
+            self.ranges.insert(first, (start, end));
+            return end - start;
+        }
+        let merged = (start.min(self.ranges[first].0), end.max(self.ranges[last - 1].1));
+        let known: u64 = self.ranges[first..last].iter().map(|range| range.1 - range.0).sum();
+        self.ranges[first] = merged;
+        self.ranges.drain(first + 1..last);
+        merged.1 - merged.0 - known
+    }
+
+    /// Everything before `acknowledged` arrived.
+    pub fn acknowledge(&mut self, acknowledged: u64) {
+        self.retransmitted = self.retransmitted.max(acknowledged);
+        self.lost_below = self.lost_below.max(acknowledged);
+        if self.ranges.first().is_none_or(|range| range.0 >= acknowledged) {
+            return;
+        }
+        let below = self.ranges.partition_point(|range| range.1 <= acknowledged);
+        self.ranges.drain(..below);
+        if let Some(range) = self.ranges.first_mut() {
+            range.0 = range.0.max(acknowledged);
+        }
+    }
+
+    /// Fast recovery begins: nothing was sent again in it yet.
+    pub fn begin_recovery(&mut self, acknowledged: u64, mss: u64, sent: u64) {
+        self.retransmitted = acknowledged;
+        self.lose_first(acknowledged, mss, sent);
+    }
+
+    /// A fast retransmit of the segment at `acknowledged`: what is missing of it is lost.
+    pub fn lose_first(&mut self, acknowledged: u64, mss: u64, sent: u64) {
+        let next = self.ranges.first().map_or(sent, |range| range.0);
+        self.lost_below = self.lost_below.max((acknowledged + mss).min(next));
+    }
+
+    /// A timeout: all that is missing of what was sent is lost, and nothing was sent again.
+    pub fn lose_all(&mut self, acknowledged: u64, sent: u64) {
+        self.lost_below = sent;
+        self.retransmitted = acknowledged;
+    }
+
+    /// What is missing below this is lost (IsLost of RFC 6675, 4): enough is SACKed beyond it, in ranges or in bytes.
+    pub fn lost_below(&self, mss: u64) -> u64 {
+        let mut bytes = 0;
+        for (above, range) in self.ranges.iter().rev().enumerate() {
+            bytes += range.1 - range.0;
+            let enough =
+                above as u32 + 1 >= DUPLICATE_THRESHOLD || bytes > (DUPLICATE_THRESHOLD as u64 - 1) * mss;
+            if enough {
+                return self.lost_below.max(range.0);
+            }
+        }
+        self.lost_below
+    }
+
+    /// Bytes in the network (SetPipe of RFC 6675, 4): neither SACKed nor lost, and what was sent again.
+    pub fn pipe(&self, acknowledged: u64, sent: u64, mss: u64) -> u64 {
+        if self.ranges.is_empty() && self.lost_below <= acknowledged {
+            return sent - acknowledged;
+        }
+        let lost = self.lost_below(mss);
+        let mut pipe = 0;
+        let mut from = acknowledged;
+        for &(start, end) in self.ranges.iter().chain([&(sent, sent)]) {
+            // The gap from..start; a mark may lie inside it.
+            pipe += start.saturating_sub(from.max(lost)) + start.min(self.retransmitted).saturating_sub(from);
+            from = end;
+        }
+        pipe
+    }
+
+    /// The first range missing that was not sent again, at or beyond `acknowledged` and below `limit`.
+    pub fn next_gap(&self, acknowledged: u64, limit: u64) -> Option<Range> {
+        gap(&self.ranges, self.retransmitted.max(acknowledged), limit)
+    }
+
+    /// Everything missing before `end` was sent again.
+    pub fn on_retransmitted(&mut self, end: u64) {
+        self.retransmitted = self.retransmitted.max(end);
+    }
+}
+
+// Retransmissions that were lost themselves.
+//
+// RFC 6675 leaves them to the timer. Linux does not (before 4.4: `tcp_input.c`, `tcp_mark_lost_retrans`; RACK since then):
+// once data is SACKed that was sent after a retransmission, what that retransmission carried and is still missing is lost
+// again. Here as much as for a first loss must be SACKed beyond. Until it is sent again it counts as in the network: the
+// SACKs that tell of it make the room.
+
+/// The retransmissions of a recovery.
+#[derive(Clone, Debug, Default)]
+pub struct Retransmissions {
+    /// What they carry, and the end of what had been sent when they were, in the order of sending.
+    sent: VecDeque<(Range, u64)>,
+    /// Lost again, and not sent again yet.
+    lost: Vec<Range>,
+}
+
+impl Retransmissions {
+    /// A recovery begins.
+    pub fn clear(&mut self) {
+        self.sent.clear();
+        self.lost.clear();
+    }
+
+    /// `range` was sent again, when `next` was the end of what had been sent.
+    pub fn on_sent(&mut self, range: Range, next: u64) {
+        self.sent.push_back((range, next));
+        // A range lost again is sent from its start on.
+        if let Some(lost) = self.lost.first_mut().filter(|lost| lost.0 <= range.0 && range.0 < lost.1) {
+            lost.0 = range.1;
+            if lost.0 >= lost.1 {
+                self.lost.remove(0);
+            }
+        }
+    }
+
+    /// An ACK came: all bytes before `acknowledged` have arrived, and those in `sacked`.
+    pub fn on_ack(&mut self, acknowledged: u64, sacked: &[Range], mss: u64) {
+        let highest = sacked.last().map_or(0, |range| range.1);
+        while let Some(&((start, end), next)) = self.sent.front() {
+            if end > acknowledged && next + DUPLICATE_THRESHOLD as u64 * mss > highest {
+                break;
+            }
+            self.sent.pop_front();
+            self.lost.push((start, end));
+        }
+        // Only what is still missing, and known as such, goes a third time.
+        let known = self.lost.len();
+        for i in 0..known {
+            let (start, end) = self.lost[i];
+            let mut from = start.max(acknowledged);
+            while let Some(missing) = gap(sacked, from, end) {
+                self.lost.push(missing);
+                from = missing.1;
+            }
+        }
+        self.lost.drain(..known);
+    }
+
+    /// What to send again first.
+    pub fn next(&self) -> Option<Range> {
+        self.lost.first().copied()
+    }
+}
+
+// The retransmission timeout (RFC 6298), with RTTs from timestamps (RFC 7323): each ACK of new data brings one, and none is
+// ambiguous.
+//
+// Leaves out: the clock's granularity G (time is in picoseconds; `min_rto` keeps the timer above the RTT where it never
+// varies), and weights for several RTTs in a round trip (RFC 7323, appendix G). Linux adds `min_rto` to the RTT in place of
+// taking the larger of the two.
+
+/// Estimator and back-off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rto {
+    /// SRTT; `None` before the first RTT.
+    smoothed: Option<Time>,
+    variation: Time,
+    /// Before back-off.
+    base: Time,
+    /// Timeouts in a row.
+    backoff: u32,
+}
+
+impl Rto {
+    /// Of a connection that knows no RTT yet (2.1).
+    pub fn new(p: &TcpParameters) -> Self {
+        Rto { smoothed: None, variation: Time::ZERO, base: p.initial_rto, backoff: 0 }
+    }
+
+    /// SRTT.
+    pub fn smoothed(&self) -> Option<Time> {
+        self.smoothed
+    }
+
+    /// RTTVAR.
+    pub fn variation(&self) -> Time {
+        self.variation
+    }
+
+    /// Timeouts in a row.
+    pub fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
+    /// The timeout now (2.3 to 2.5, 5.5): the minimum holds before back-off, the maximum after it.
+    pub fn timeout(&self, p: &TcpParameters) -> Time {
+        let base = self.base.max(p.min_rto);
+        let doubled = base.0.saturating_mul(1u64.checked_shl(self.backoff).unwrap_or(u64::MAX));
+        Time(doubled.min(p.max_rto.0))
+    }
+
+    /// An RTT was measured. It also ends the back-off.
+    pub fn on_rtt(&mut self, rtt: Time) {
+        let smoothed = match self.smoothed {
+            // 2.2
+            None => {
+                self.variation = Time(rtt.0 / 2);
+                rtt
+            }
+            // 2.3, with alpha = 1/8 and beta = 1/4; the variation first, against the old average.
+            Some(old) => {
+                self.variation = Time((3 * self.variation.0 + old.0.abs_diff(rtt.0)) / 4);
+                Time((7 * old.0 + rtt.0) / 8)
+            }
+        };
+        self.smoothed = Some(smoothed);
+        self.base = Time(smoothed.0 + 4 * self.variation.0);
+        self.backoff = 0;
+    }
+
+    /// The timer expired (5.5).
+    pub fn on_timeout(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// The peer answered, though without an RTT.
+    pub fn reset_backoff(&mut self) {
+        self.backoff = 0;
     }
 }

@@ -8,27 +8,20 @@
 //! Times are whole nanoseconds, which ASTRA-sim calls cycles. All that a rank does at one instant is one event, in the place
 //! of the first that was noted. This order, and the order of calls, decide who sends first.
 
-mod desk;
-mod exchange;
-mod free;
-mod groups;
-mod phases;
+mod collective;
 pub mod plan;
 mod rank;
-mod streams;
 mod trace;
-mod tree;
-mod window;
 
 use std::path::PathBuf;
 
-use crate::compat::chain::Took;
+use self::rank::{Context, Receiver, Sent};
+use super::history::Matching;
+use super::history::TimeSpent;
 use crate::compat::history::History;
-use crate::compat::matching::Matching;
 use crate::engine::NumberMap;
 use crate::plan::PlanError;
 use crate::work::{Finished, JobRecord, Network, Work};
-use desk::{Context, Receiver, Sent};
 use plan::AstraPlan;
 use rank::Rank;
 
@@ -56,7 +49,7 @@ impl Astra {
         for (rank, path) in traces.iter().enumerate() {
             let impossible =
                 |problem: String| PlanError::Impossible { place: plan.files[rank].clone(), problem };
-            let trace = window::open(path, &plan, rank as u32).map_err(impossible)?;
+            let trace = trace::open(path, &plan, rank as u32).map_err(impossible)?;
             ranks.push(Rank::new(rank as u32, trace, &plan).map_err(impossible)?);
         }
         Ok(Astra {
@@ -104,7 +97,7 @@ impl Work for Astra {
 
     fn on_done(&mut self, message: u32, network: &mut dyn Network) {
         let Some(sent) = self.sent.remove(&message) else { return };
-        let took = Took::Message(sent.to, sent.bytes, network.passage(message));
+        let took = TimeSpent::Message(sent.to, sent.bytes, network.passage(message));
         self.history.chains.happens(sent.cause, sent.from, network.now(), took);
         if let Some(node) = sent.node {
             self.with(sent.from, network, |rank, context| rank.on_node_done(node, context));

@@ -5,17 +5,12 @@
 use std::collections::BTreeMap;
 use tailback_proto::units::Time;
 
-use super::desk::{own_tag, stream_tag, time, Context, Desk, Receiver, Timer};
-use super::free::Free;
-use super::phases::{Asked, Collectives, Machine};
+use super::collective::{CollectiveRequest, Collectives, Machine, Phase};
 use super::plan::{AstraPlan, Policy};
-use super::streams::{Stream, Streams};
-use super::trace::{Need, Task};
-use super::window::{Checked, Window};
-use crate::compat::chain::{Cause, Took};
-use crate::compat::timers::Timers;
+use super::trace::{Checked, Free, Need, Task, Window};
+use crate::compat::history::{Cause, History, Matching, TimeSpent, Timers};
 use crate::engine::NumberMap;
-use crate::work::Finished;
+use crate::work::{Finished, Message, Network};
 
 /// A rank.
 #[derive(Debug)]
@@ -109,10 +104,10 @@ impl Rank {
             place += 1;
             let took = match timer {
                 Timer::Node(node) if self.nodes.get(node).is_some_and(|node| node.task.is_computing()) => {
-                    Took::Compute
+                    TimeSpent::Compute
                 }
-                Timer::Node(_) | Timer::Memory { .. } => Took::Delay,
-                Timer::Reduced { .. } => Took::Reduce,
+                Timer::Node(_) | Timer::Memory { .. } => TimeSpent::Delay,
+                Timer::Reduced { .. } => TimeSpent::Reduce,
             };
             context.history.chains.happens(cause, self.rank, now, took);
             match timer {
@@ -222,7 +217,7 @@ impl Rank {
         }
     }
 
-    fn begin_collective(&mut self, node: u64, asked: &Asked, context: &mut Context) {
+    fn begin_collective(&mut self, node: u64, asked: &CollectiveRequest, context: &mut Context) {
         let priority = match context.plan.policy {
             Policy::Lifo => self.next_priority,
             Policy::Fifo => -self.next_priority,
@@ -318,5 +313,230 @@ impl Rank {
             None => format!("{file}: rank {} waits for nodes that nothing frees", self.rank),
         };
         Some(text)
+    }
+}
+
+// How a rank and its algorithms act on the rest of the world: they send, expect, and wait.
+
+/// First tag of messages of collectives; tags of a trace's own messages are below.
+const COLLECTIVE_TAGS: i32 = 500_000_000;
+
+/// The largest message: sizes are signed 32 bits there.
+pub(super) const MOST_BYTES: u64 = i32::MAX as u64;
+
+/// The time of a whole number of nanoseconds; `NEVER` if it is too large.
+pub(super) fn time(ns: u64) -> Time {
+    Time(ns.saturating_mul(1000))
+}
+
+/// The receiver that is told of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiver {
+    Node(u64),
+    Stream(u32),
+}
+
+/// A message under way, and the node that ends when the sender knows that it has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub tag: i32,
+    pub from: u32,
+    pub to: u32,
+    pub bytes: u64,
+    pub node: Option<u64>,
+    pub cause: Cause,
+}
+
+/// What all ranks share while one of them acts.
+pub(super) struct Context<'a> {
+    pub plan: &'a AstraPlan,
+    pub network: &'a mut dyn Network,
+    pub matching: &'a mut Matching<Receiver>,
+    pub sent: &'a mut NumberMap<u32, Sent>,
+    pub history: &'a mut History,
+    pub problem: &'a mut Option<String>,
+}
+
+impl Context<'_> {
+    pub fn now(&self) -> Time {
+        self.network.now()
+    }
+
+    /// Sends a message; `node` ends with it. A message without bytes would never be acknowledged, in ASTRA-sim as here.
+    pub fn send(&mut self, tag: i32, (from, to): (u32, u32), bytes: u64, node: Option<u64>) {
+        if bytes > MOST_BYTES {
+            let problem =
+                format!("rank {from} sends {bytes} B to {to}: expected at most {MOST_BYTES} B in a message");
+            self.problem.get_or_insert(problem);
+            return;
+        }
+        if bytes > 0 {
+            let message = Message { from, to, bytes, item: 0, code_point: 0, channel: None };
+            let cause = self.history.chains.cause();
+            self.sent.insert(self.network.send(&message), Sent { tag, from, to, bytes, node, cause });
+        }
+    }
+}
+
+/// The tag of a trace's own message.
+pub(super) fn own_tag(tag: u32) -> i32 {
+    tag as i32 % COLLECTIVE_TAGS
+}
+
+/// The tag of a stream's messages.
+pub(super) fn stream_tag(number: i32) -> i32 {
+    number % COLLECTIVE_TAGS + COLLECTIVE_TAGS
+}
+
+/// What a rank is told at some instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Timer {
+    /// A node ends.
+    Node(u64),
+    /// The memory is done for a stream; if it has bytes to reduce, that comes first.
+    Memory { stream: u32, reduces: Option<u64> },
+    /// The memory has reduced for a stream.
+    Reduced { stream: u32 },
+}
+
+/// What a stream's algorithm needs while it acts.
+pub(super) struct Desk<'a, 'b> {
+    pub rank: u32,
+    pub stream: u32,
+    pub tag: i32,
+    /// Whether its group has only a part of the ranks, where the memory takes another time.
+    pub local: bool,
+    pub timers: &'a mut Timers<(Timer, Cause)>,
+    pub context: &'a mut Context<'b>,
+}
+
+/// Wait before a message within a group that has only a part of the ranks, ns.
+const LOCAL_DELAY: u64 = 10;
+
+impl Desk<'_, '_> {
+    /// Sends to a rank. Nothing waits for the end of the message.
+    pub fn send(&mut self, to: u32, bytes: u64) {
+        self.context.send(self.tag, (self.rank, to), bytes, None);
+    }
+
+    /// Expects bytes from a rank. True: they have arrived.
+    pub fn expect(&mut self, from: u32, bytes: u64) -> bool {
+        let receiver = Receiver::Stream(self.stream);
+        self.context.matching.expect((self.tag, from, self.rank), bytes, receiver)
+    }
+
+    /// Waits for the memory.
+    pub fn wait(&mut self, reduces: Option<u64>) {
+        let delay = if self.local { LOCAL_DELAY } else { self.context.plan.endpoint_delay };
+        let timer = Timer::Memory { stream: self.stream, reduces };
+        let cause = self.context.history.chains.cause();
+        self.timers.add(self.rank, time(delay), (timer, cause), self.context.network);
+    }
+}
+
+// Streams take turns. In each queue a number of them run at the same time. A new one waits behind all that have begun,
+// and behind those of the same or a higher priority.
+
+/// A chunk of a collective on its way through its phases.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// Tag of its messages.
+    pub tag: i32,
+    pub priority: i32,
+    /// The collective's node.
+    pub node: u64,
+    /// Phases to come, in reverse order.
+    pub phases: Vec<Phase>,
+    /// The queue that it is in.
+    pub queue: Option<u32>,
+    begun: bool,
+    /// Its current phase; `None` while that acts.
+    pub machine: Option<Machine>,
+}
+
+impl Stream {
+    pub fn new(tag: i32, priority: i32, node: u64, phases: Vec<Phase>) -> Stream {
+        Stream { tag, priority, node, phases, queue: None, begun: false, machine: None }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    streams: Vec<u32>,
+    running: usize,
+}
+
+/// A rank's streams and queues.
+#[derive(Debug)]
+pub(super) struct Streams {
+    slots: Vec<Stream>,
+    free: Vec<u32>,
+    queues: Vec<Queue>,
+    most_running: usize,
+}
+
+impl Streams {
+    pub fn new(queues: usize, most_running: u32) -> Streams {
+        let queues = vec![Queue::default(); queues];
+        Streams { slots: Vec::new(), free: Vec::new(), queues, most_running: most_running as usize }
+    }
+
+    pub fn add(&mut self, stream: Stream) -> u32 {
+        if let Some(at) = self.free.pop() {
+            self.slots[at as usize] = stream;
+            return at;
+        }
+        self.slots.push(stream);
+        self.slots.len() as u32 - 1
+    }
+
+    pub fn remove(&mut self, at: u32) {
+        self.free.push(at);
+    }
+
+    pub fn get(&mut self, at: u32) -> &mut Stream {
+        &mut self.slots[at as usize]
+    }
+
+    /// Takes a stream out of its queue. Its turn there is not free yet.
+    pub fn leave(&mut self, at: u32) {
+        if let Some(queue) = self.slots[at as usize].queue {
+            self.queues[queue as usize].streams.retain(|&stream| stream != at);
+        }
+    }
+
+    /// Puts a stream into the queue of its next phase. False: there is no next phase.
+    pub fn enter_next(&mut self, at: u32) -> bool {
+        let stream = &mut self.slots[at as usize];
+        let Some(Phase { queue, machine }) = stream.phases.pop() else { return false };
+        stream.queue = Some(queue);
+        stream.machine = Some(machine);
+        stream.begun = false;
+        let priority = stream.priority;
+        let queue = &mut self.queues[queue as usize].streams;
+        let goes_before = |&other: &u32| {
+            let other = &self.slots[other as usize];
+            !other.begun && other.priority < priority
+        };
+        let place = queue.iter().position(goes_before).unwrap_or(queue.len());
+        queue.insert(place, at);
+        true
+    }
+
+    /// Frees a turn of a queue.
+    pub fn free_turn(&mut self, queue: u32) {
+        self.queues[queue as usize].running -= 1;
+    }
+
+    /// Begins the next stream of a queue, if one may begin.
+    pub fn next_to_begin(&mut self, queue: u32) -> Option<u32> {
+        let queue = &mut self.queues[queue as usize];
+        if queue.running >= self.most_running {
+            return None;
+        }
+        let at = *queue.streams.get(queue.running)?;
+        queue.running += 1;
+        self.slots[at as usize].begun = true;
+        Some(at)
     }
 }

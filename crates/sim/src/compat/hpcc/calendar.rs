@@ -31,15 +31,15 @@ const EMPTY: u32 = 0;
 
 /// A place in the order of events: when, and which of that instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct EventKey {
     /// In ps.
     pub time: u64,
     sequence: u64,
 }
 
-impl Place {
+impl EventKey {
     /// After all that happens.
-    pub const LAST: Place = Place { time: u64::MAX, sequence: u64::MAX };
+    pub const LAST: EventKey = EventKey { time: u64::MAX, sequence: u64::MAX };
 
     /// The low bits of the time, and the order: events of one list compare by it.
     #[inline]
@@ -61,10 +61,10 @@ pub(super) struct Calendar {
     slice: u64,
     /// By block: the first of its list, in no order.
     blocks: Box<[u32; BLOCKS]>,
-    far: BinaryHeap<Reverse<(Place, u32)>>,
+    far: BinaryHeap<Reverse<(EventKey, u32)>>,
     sequence: u64,
     /// The place of the event taken last.
-    last: Place,
+    last: EventKey,
 }
 
 impl Default for Calendar {
@@ -77,7 +77,7 @@ impl Default for Calendar {
             blocks: Box::new([NONE; BLOCKS]),
             far: BinaryHeap::new(),
             sequence: 0,
-            last: Place::default(),
+            last: EventKey::default(),
         }
     }
 }
@@ -93,20 +93,20 @@ impl Calendar {
     /// Reserves the next place in the order of events at `time`: for an event that only matters if something else
     /// happens before it.
     #[inline]
-    pub fn reserve(&mut self, time: u64) -> Place {
+    pub fn reserve(&mut self, time: u64) -> EventKey {
         self.sequence += 1;
-        Place { time, sequence: self.sequence }
+        EventKey { time, sequence: self.sequence }
     }
 
     /// Whether the event taken last comes after `place` in the order.
     #[inline]
-    pub fn is_past(&self, place: Place) -> bool {
+    pub fn is_past(&self, place: EventKey) -> bool {
         place < self.last
     }
 
     /// Schedules at a reserved place that has not passed.
     #[inline(always)]
-    pub fn push_at(&mut self, packets: &mut [Packet], place: Place, at: u32) {
+    pub fn push_at(&mut self, packets: &mut [Packet], place: EventKey, at: u32) {
         debug_assert!(!self.is_past(place));
         self.len += 1;
         let slice = place.time >> SLICE_BITS;
@@ -179,7 +179,7 @@ impl Calendar {
         self.len -= 1;
         let within = key >> SEQUENCE_BITS & ((1 << SLICE_BITS) - 1);
         let time = slice << SLICE_BITS | within;
-        self.last = Place { time, sequence: key & ((1 << SEQUENCE_BITS) - 1) };
+        self.last = EventKey { time, sequence: key & ((1 << SEQUENCE_BITS) - 1) };
         Some((time, first))
     }
 
@@ -228,7 +228,7 @@ impl Calendar {
 
     /// Schedules an event that no list by slice has room for, but perhaps one of the current block.
     #[inline(never)]
-    fn push_later(&mut self, packets: &mut [Packet], place: Place, at: u32) {
+    fn push_later(&mut self, packets: &mut [Packet], place: EventKey, at: u32) {
         let slice = place.time >> SLICE_BITS;
         let (block, current) = (slice >> BLOCK_BITS, self.slice >> BLOCK_BITS);
         if block == current {
@@ -300,7 +300,7 @@ fn insert_between(packets: &mut [Packet], last: u32, key: u64, at: u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::packet::Kind;
+    use super::super::packet::EntryKind;
     use super::*;
     use crate::engine::Arena;
     use proptest::prelude::*;
@@ -308,12 +308,12 @@ mod tests {
     /// A calendar, and packets with one to begin with: the one that is none.
     fn empty() -> (Calendar, Arena<Packet>) {
         let mut packets = Arena::default();
-        packets.add(Packet::new(Kind::Event, 0));
+        packets.add(Packet::new(EntryKind::Event, 0));
         (Calendar::default(), packets)
     }
 
     fn event(packets: &mut Arena<Packet>, payload: u32) -> u32 {
-        packets.add(Packet { flow: payload, ..Packet::new(Kind::Event, 0) })
+        packets.add(Packet { flow: payload, ..Packet::new(EntryKind::Event, 0) })
     }
 
     fn pop(calendar: &mut Calendar, packets: &mut Arena<Packet>) -> Option<(u64, u32)> {
@@ -333,7 +333,7 @@ mod tests {
         ) {
             let (mut calendar, mut packets) = empty();
             let mut model: Vec<(u64, usize, u32)> = Vec::new();
-            let mut reserved: Vec<(Place, (u64, usize, u32))> = Vec::new();
+            let mut reserved: Vec<(EventKey, (u64, usize, u32))> = Vec::new();
             let mut now = 0;
             for (number, (step, payload)) in steps.into_iter().enumerate() {
                 match step {

@@ -8,34 +8,19 @@
 //! Leaves out: the packet trace; the limit of 1000 MiB of a port's queue; timers of queue pairs that are
 //! done, which have no visible effect.
 
-mod acks;
-mod audit;
 mod calendar;
 pub mod cc;
-mod clock;
-pub mod flow_list;
-mod hash_order;
 mod host;
-mod link_down;
-mod outputs;
-mod over;
 mod packet;
 pub mod plan;
-mod port;
-mod qp;
-mod queue_monitor;
 mod random;
-mod receive;
 mod recording;
 mod routing;
-mod series;
 mod switch;
-mod transmitter;
-pub mod variant;
 mod work;
 mod world;
 
-pub use outputs::{fct_text, FCT_FILE};
+pub use self::recording::{fct_text, FCT_FILE};
 pub use plan::HpccPlan;
 pub use routing::address;
 pub use world::{Fct, PfcEvent};
@@ -44,16 +29,16 @@ use std::io;
 use std::path::PathBuf;
 use tailback_proto::units::Time;
 
+use self::recording::readings;
+use self::recording::FctFile;
 use crate::plan::PlanError;
-use crate::record::readings::Readings;
 use crate::record::series::Detail;
+use crate::record::series::Readings;
 use crate::record::{Recording, BLOCK_ROWS};
 use crate::simulation::Progress;
 use crate::work::{Finished, Work};
-use outputs::FctFile;
-use packet::Kind;
+use packet::EntryKind;
 use recording::recording;
-use series::readings;
 use world::{port_of, Event, World, INDEX_LIMIT};
 
 /// A run under way.
@@ -185,9 +170,9 @@ impl HpccSimulation {
             world.now = time;
             // The most frequent ones first.
             match world.packets[at].kind {
-                Kind::Sent => world.on_sent(port_of(at)),
-                Kind::Wake => world.on_wake(port_of(at)),
-                Kind::Event => self.on_event(at),
+                EntryKind::Sent => world.on_sent(port_of(at)),
+                EntryKind::Wake => world.on_wake(port_of(at)),
+                EntryKind::Event => self.on_event(at),
                 _ => world.on_arrival(at),
             }
         }
@@ -272,13 +257,13 @@ impl HpccSimulation {
         let [hosts, switches] = &world.transmissions;
         let lanes = world.lane_counters.iter();
         let totals = Totals {
-            host_data: hosts[Kind::Data as usize],
-            host_ack: hosts[Kind::Ack as usize],
-            host_nack: hosts[Kind::Nack as usize],
-            switch_data: switches[Kind::Data as usize],
-            switch_ack: switches[Kind::Ack as usize],
-            switch_nack: switches[Kind::Nack as usize],
-            switch_pfc: switches[Kind::Pfc as usize],
+            host_data: hosts[EntryKind::Data as usize],
+            host_ack: hosts[EntryKind::Ack as usize],
+            host_nack: hosts[EntryKind::Nack as usize],
+            switch_data: switches[EntryKind::Data as usize],
+            switch_ack: switches[EntryKind::Ack as usize],
+            switch_nack: switches[EntryKind::Nack as usize],
+            switch_pfc: switches[EntryKind::Pfc as usize],
             packet_hops: world.transmissions.iter().flatten().sum(),
             byte_hops: world.ports.iter().map(|port| port.tx_bytes).sum(),
             ecn_marked: lanes.clone().map(|lane| lane.marked).sum(),

@@ -3,22 +3,32 @@
 //! Hosts are called h and their number, switches s and theirs, ports `node:peer`. Times count from the start of the
 //! first flow.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::io::Write as _;
+use std::path::PathBuf;
 use tailback_proto::units::Time;
 
-use super::audit::audit;
-use super::packet::{Kind, Packet, ON_WIRE};
-use super::plan::Flow as FlowPlan;
-use super::port::{Heard, LANES};
-use super::series::{HOST_COUNTS, LANE_COUNTS, SWITCH_LANE_COUNTS};
+use super::calendar::EventKey;
+use super::cc::AckControl;
+use super::packet::{EntryKind, Packet, ON_WIRE};
+use super::plan::{Flow as FlowPlan, HpccPlan, QueueMonitor};
+use super::routing::address;
+use super::switch::{Heard, LANES};
 use super::work::{WORK_PORT, WORK_PRIORITY};
-use super::world::World;
+use super::world::{Fct, World};
+use crate::engine::Fifo;
 use crate::record::counters::Rows;
-use crate::record::quantity::bits_per_second;
-use crate::record::readings::Readings;
-use crate::record::series::Detail;
-use crate::record::signals::{Signal, Signals, Who};
-use crate::record::{Counter, Drop, Entity, Fault, Flow, FlowBlocks, Meta, Pause, Queue, Recording};
+use crate::record::quantity::{bits_per_second, counters_as, quantities_as, Bin, ValueKind};
+use crate::record::series::{Detail, Readings, ShownSignal, FEW_BINS, FIRST_BIN, MAX_VALUES};
+use crate::record::signals::{Signal, SignalEnds, Signals};
+use crate::record::{
+    hosts, ports, queue_pairs, Conservation, Counter, DataPackets, Drop, Entity, Fault, Flow, FlowBlocks,
+    Meta, Pause, Queue, Recording,
+};
 use crate::work::JobRecord;
 
 impl Heard {
@@ -85,7 +95,8 @@ impl World {
     pub fn on_links(&self) -> impl Iterator<Item = &Packet> {
         let late = self.packets.iter().filter(|packet| packet.next == ON_WIRE);
         let to_come = self.events.pending(&self.packets).map(|at| &self.packets[at]);
-        let is_packet = |packet: &&Packet| !matches!(packet.kind, Kind::Sent | Kind::Wake | Kind::Event);
+        let is_packet =
+            |packet: &&Packet| !matches!(packet.kind, EntryKind::Sent | EntryKind::Wake | EntryKind::Event);
         late.chain(to_come).filter(is_packet)
     }
 
@@ -126,7 +137,7 @@ pub(super) fn recording(
     }
     let mut signals = Signals::default();
     let series = read.into_series(detail.text(false), |signal, entity, kind, values, bin| {
-        signals.add_column(|| Who::at(signal, entity), kind, values, (bin, end));
+        signals.add_column(|| SignalEnds::at(signal, entity), kind, values, (bin, end));
     });
     signals.add_rest(end, counted_signals(world));
     let queues = queues(world);
@@ -140,8 +151,13 @@ pub(super) fn recording(
         node: String::new(),
         peer: String::new(),
     }));
-    let sent = |kind: Kind| world.transmissions.iter().map(|kinds| kinds[kind as usize]).sum();
-    let kinds = [("data", Kind::Data), ("ack", Kind::Ack), ("nak", Kind::Nack), ("pfc", Kind::Pfc)];
+    let sent = |kind: EntryKind| world.transmissions.iter().map(|kinds| kinds[kind as usize]).sum();
+    let kinds = [
+        ("data", EntryKind::Data),
+        ("ack", EntryKind::Ack),
+        ("nak", EntryKind::Nack),
+        ("pfc", EntryKind::Pfc),
+    ];
     let line_rate = |node: u32| world.first_port(node).map_or(0, |port| world.ports[port].rate);
     let meta = Meta {
         name: world.plan.name.clone(),
@@ -220,8 +236,8 @@ impl World {
         let pair = (self.send.get(flow), self.recv.get(flow));
         let started = pair.0.is_some_and(|qp| qp.started);
         let done = pair.0.is_some_and(|qp| qp.done);
-        let send = |value: fn(&super::qp::SendQp) -> u64| pair.0.map_or(0, value);
-        let recv = |value: fn(&super::qp::RecvQp) -> u64| pair.1.map_or(0, value);
+        let send = |value: fn(&crate::compat::hpcc::host::SendQp) -> u64| pair.0.map_or(0, value);
+        let recv = |value: fn(&crate::compat::hpcc::host::RecvQp) -> u64| pair.1.map_or(0, value);
         let (start, end) = (send(|qp| qp.start), if done { send(|qp| qp.end) } else { self.now });
         let ideal = self.standalone_ns(flow).saturating_mul(1000);
         let needed = send(|qp| qp.furthest as u64).div_ceil(self.plan.payload_bytes as u64);
@@ -393,4 +409,556 @@ fn counters(world: &mut World) -> Vec<Counter> {
         });
     }
     rows.rows
+}
+
+// What is recorded of hosts, queues and messages: how this engine reads rows of the registry.
+//
+// Time of the series begins when the first flow starts: the simulator's files start at 2 s by custom.
+
+quantities_as! {
+    HOST: [hosts::NIC], |bin: World, host| {
+        "goodput_tx_bps": Rate = bin.world.host_counters[host].goodput_tx;
+        "goodput_rx_bps": Rate = bin.world.host_counters[host].goodput_rx;
+        "packet_seq_err": Count = bin.world.host_counters[host].packet_seq_err;
+        "out_of_sequence": Count = bin.world.host_counters[host].out_of_sequence;
+        "local_ack_timeout_err": Count = bin.world.host_counters[host].timeouts;
+        "np_cnp_sent": Count = bin.world.host_counters[host].cnp_sent;
+        "rp_cnp_handled": Count = bin.world.host_counters[host].cnp_handled;
+    }
+}
+
+counters_as! {
+    HOST_COUNTS: [hosts::NIC, hosts::NIC_COUNTS], |world: World, host| {
+        "np_ecn_marked_roce_packets" = world.host_counters[host].marked;
+        "np_cnp_sent" = world.host_counters[host].cnp_sent;
+        "rp_cnp_handled" = world.host_counters[host].cnp_handled;
+        "out_of_sequence" = world.host_counters[host].out_of_sequence;
+        "packet_seq_err" = world.host_counters[host].packet_seq_err;
+        "local_ack_timeout_err" = world.host_counters[host].timeouts;
+        "duplicate_request" = world.host_counters[host].duplicate;
+    }
+}
+
+quantities_as! {
+    DELAY: [hosts::DELAY], |bin: World, host| {
+        "delay_probes": Count = bin.world.host_counters[host].delay_probes;
+    }
+}
+
+quantities_as! {
+    WIRE: [hosts::NIC], |bin: World, port| {
+        "wire_tx_bps": Rate = bin.world.ports[port].tx_bytes;
+        "wire_rx_bps": Rate = bin.world.ports[bin.world.ports[port].peer as usize].tx_bytes;
+    }
+}
+
+quantities_as! {
+    EGRESS: [ports::EGRESS, ports::MARKS, ports::PAUSED], |bin: World, at| {
+        "wire_tx_bps": Rate = bin.world.lanes[at].tx_bytes;
+        "queue_mean_bytes": Mean = {
+            let lane = &mut bin.world.lanes[at];
+            lane.integrate(bin.now.0);
+            match std::mem::take(&mut lane.byte_ns) {
+                0 => 0.0,
+                byte_ns => byte_ns as f64 * 1000.0 / bin.span.0 as f64,
+            }
+        };
+        "queue_max_bytes": Max = {
+            let lane = &mut bin.world.lanes[at];
+            std::mem::replace(&mut lane.max_egress, lane.egress) as f64
+        };
+        "ecn_marked": Count = bin.world.lane_counters[at].marked;
+        "paused_share": Share = bin.world.heard[at].paused_until(bin.now.0);
+    }
+}
+
+quantities_as! {
+    SEND: [ports::SEND, ports::PAUSED], |bin: World, at| {
+        "paused_share": Share = bin.world.heard[at].paused_until(bin.now.0);
+    }
+}
+
+counters_as! {
+    LANE_COUNTS: [ports::FRAMES, ports::PAUSED], |world: World, at| {
+        "tx_prio#_packets" = world.lanes[at].tx_packets;
+        "tx_prio#_bytes" = world.lanes[at].tx_bytes;
+        "rx_prio#_pause" = world.heard[at].pauses + world.heard[at].resumes;
+        "rx_prio#_pause_duration" = ValueKind::Share.counted(world.heard[at].paused_until(world.now));
+        "rx_prio#_pause_transition" = world.heard[at].transitions;
+        "tx_prio#_pause" = world.heard[at].sent;
+    }
+}
+
+counters_as! {
+    SWITCH_LANE_COUNTS: [ports::FRAMES, ports::MARKS, ports::DISCARDS], |world: World, at| {
+        "rx_prio#_packets" = world.received(at).0;
+        "rx_prio#_bytes" = world.received(at).1;
+        "ecn_marked_tc_#" = world.lane_counters[at].marked;
+        "tc_no_buffer_discard_uc_tc_#" = world.lane_counters[at].dropped;
+    }
+}
+
+quantities_as! {
+    RATE: [queue_pairs::RATE], |bin: World, flow| {
+        "rate_bps": Now = bin.world.rate_and_alpha(flow).0;
+    }
+}
+
+fn alpha(bin: &mut Bin<World>, flow: usize, _: &mut [u64], values: &mut [f64]) {
+    values[0] = bin.world.rate_and_alpha(flow).1;
+}
+
+/// All that is recorded, and in which detail.
+pub(super) fn readings(world: &World) -> (Readings<World>, Detail) {
+    let most = world.plan.record.max_bins as usize;
+    let with_queues = Some(hosts_and_queues(world, true));
+    let (mut read, detail) = match with_queues.filter(|read| read.len() * FEW_BINS.min(most) <= MAX_VALUES) {
+        Some(read) => (read, Detail::EgressQueues),
+        None => (hosts_and_queues(world, false), Detail::Hosts),
+    };
+    let flows = world.plan.flows.len();
+    let tracked = (world.plan.record.qps as usize).min(flows);
+    for flow in (0..tracked).map(|pick| pick * flows / tracked) {
+        let plan = &world.plan.flows[flow];
+        let (src, dst) = (world.node_name(plan.0), world.node_name(plan.1));
+        read.add(Entity::new(format!("{src}-{dst}/flow{flow}"), "message", src).towards(dst));
+        read.read(&RATE, flow);
+        read.read_shown(ShownSignal {
+            name: Cow::Borrowed("alpha"),
+            kind: ValueKind::Now,
+            read: alpha,
+            at: flow,
+        });
+    }
+    read.begin(Time(world.origin), FIRST_BIN, most);
+    (read, detail)
+}
+
+fn hosts_and_queues(world: &World, queues: bool) -> Readings<World> {
+    let mut read = Readings::default();
+    for (host, &node) in world.hosts.iter().enumerate() {
+        let name = world.node_name(node);
+        read.add(Entity::new(name.clone(), "host", name));
+        read.read(&HOST, host);
+        if world.acks.as_ref().is_some_and(AckControl::hears_delay) {
+            read.read(&DELAY, host);
+        }
+        // Of several NICs the first: the series has one value for a host.
+        if let Some(port) = world.first_port(node) {
+            read.read(&WIRE, port);
+        }
+    }
+    let priorities = world.priorities();
+    for port in (0..world.ports.len()).filter(|_| queues) {
+        for &priority in &priorities {
+            let at = port * LANES + priority as usize;
+            let queue = |name, kind| {
+                let (own, peer) = (&world.ports[port], &world.ports[world.ports[port].peer as usize]);
+                Entity::new(name, kind, world.node_name(own.node)).towards(world.node_name(peer.node))
+            };
+            if world.ports[port].is_switch {
+                read.add(queue(world.egress_name(port, priority), "egress"));
+                read.read(&EGRESS, at);
+            } else {
+                read.add(queue(world.send_queue_name(port, priority), "send"));
+                read.read(&SEND, at);
+            }
+        }
+    }
+    read
+}
+
+// That simulator's file of finished messages.
+
+/// Its name.
+pub const FCT_FILE: &str = "fct.txt";
+
+/// Bytes of a line, about.
+const LINE_BYTES: usize = 56;
+
+/// `fct.txt`: a line a finished message. Addresses in hexadecimal, ports, bytes, start, completion time and its ideal, ns.
+pub fn fct_text(rows: &[Fct]) -> String {
+    let mut text = String::with_capacity(rows.len() * LINE_BYTES);
+    for &Fct { src, dst, sport, dport, bytes, start_ns, fct_ns, standalone_ns } in rows {
+        let (src, dst) = (address(src), address(dst));
+        let line =
+            format_args!("{src:08x} {dst:08x} {sport} {dport} {bytes} {start_ns} {fct_ns} {standalone_ns}\n");
+        text.write_fmt(line).expect("a text takes all");
+    }
+    text
+}
+
+/// The file, while the run goes on.
+#[derive(Debug)]
+pub(super) struct FctFile {
+    folder: PathBuf,
+    file: Option<File>,
+    failed: Option<io::Error>,
+}
+
+impl FctFile {
+    /// It is in this folder as soon as it has a line.
+    pub fn new(folder: PathBuf) -> FctFile {
+        FctFile { folder, file: None, failed: None }
+    }
+
+    /// Takes messages, which leave.
+    pub fn put(&mut self, rows: &mut Vec<Fct>) {
+        if let Err(error) = self.write(rows) {
+            self.failed.get_or_insert(error);
+        }
+        rows.clear();
+    }
+
+    fn write(&mut self, rows: &[Fct]) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::create_new(self.folder.join(FCT_FILE))?),
+        };
+        file.write_all(fct_text(rows).as_bytes())
+    }
+
+    pub fn failed(&mut self) -> Option<io::Error> {
+        self.failed.take()
+    }
+
+    /// Takes the last messages, if there is a file, and says where that is.
+    pub fn finish(&mut self, rows: &mut Vec<Fct>) -> io::Result<Option<PathBuf>> {
+        if self.file.is_some() {
+            self.put(rows);
+        }
+        let path = self.file.is_some().then(|| self.folder.join(FCT_FILE));
+        self.failed.take().map_or(Ok(path), Err)
+    }
+}
+
+// The queue-length file: how often each port of each switch was found with how many bytes waiting.
+
+/// Between two samples, in ns.
+const INTERVAL_NS: u64 = 100;
+
+/// The counts are written where this divides the time, in ns.
+const DUMP_NS: u64 = 100_000_000;
+
+/// Width of a count, in bytes.
+const BIN_BYTES: u32 = 1000;
+
+/// After all that happens.
+const NEVER: EventKey = EventKey::LAST;
+
+/// Samples of all ports of switches.
+#[derive(Debug, Default)]
+pub(super) struct QueueLengths {
+    start_ns: u64,
+    /// The last instant that writes the counts, and the first that is not before the end: samples after either leave no trace.
+    last_ns: Option<u64>,
+    until_ns: u64,
+    /// The next instant that writes them.
+    dump_ns: u64,
+    /// Ports of switches: node, number, place.
+    ports: Vec<(u32, u16, usize)>,
+    /// The next sample, in ps; none: at the end of time. It is no event: what the next one finds is as it was.
+    pub next: EventKey,
+    /// Samples so far.
+    samples: u32,
+    /// By port: up to which of them it is counted. What waits there has not changed since.
+    counted: Vec<u32>,
+    /// By port: how many samples found that many bytes, from [`BIN_BYTES`] on. All others found fewer.
+    counts: Vec<Vec<u32>>,
+    /// Priorities that flows have. Queue 0 does not count.
+    priorities: Vec<usize>,
+    /// The file so far.
+    pub text: String,
+}
+
+impl QueueLengths {
+    pub fn new(plan: &HpccPlan) -> Self {
+        let Some(QueueMonitor(start_ns, end_ns)) = plan.queue_monitor else {
+            return QueueLengths { next: NEVER, ..Self::default() };
+        };
+        // Samples go on until one is not before the end.
+        let samples = end_ns.saturating_sub(start_ns).div_ceil(INTERVAL_NS);
+        let last = start_ns.saturating_add(samples.saturating_mul(INTERVAL_NS)).min(plan.stop_ns);
+        let last = last / DUMP_NS * DUMP_NS;
+        let writes = start_ns <= last && (last - start_ns).is_multiple_of(INTERVAL_NS);
+        let mut priorities: Vec<usize> = plan.flows.iter().map(|flow| flow.2 as usize).collect();
+        priorities.sort_unstable();
+        priorities.dedup();
+        priorities.retain(|&priority| priority != 0);
+        QueueLengths {
+            start_ns,
+            last_ns: writes.then_some(last),
+            until_ns: last.min(end_ns),
+            dump_ns: start_ns.div_ceil(DUMP_NS).saturating_mul(DUMP_NS),
+            priorities,
+            next: NEVER,
+            ..Self::default()
+        }
+    }
+
+    /// Whether there is another sample to come.
+    pub fn goes_on(&self) -> bool {
+        self.next != NEVER
+    }
+}
+
+impl World {
+    /// The first sample, if any will be written.
+    pub fn begin_queue_monitor(&mut self) {
+        if self.queue_lengths.last_ns.is_none() {
+            return;
+        }
+        let ports = self.ports.iter().enumerate().filter(|(_, port)| port.is_switch);
+        self.queue_lengths.ports = ports.map(|(at, port)| (port.node, port.number, at)).collect();
+        self.queue_lengths.ports.sort_unstable();
+        self.queue_lengths.counts = vec![Vec::new(); self.ports.len()];
+        self.queue_lengths.counted = vec![0; self.ports.len()];
+        self.sample_next(self.queue_lengths.start_ns.saturating_mul(1000));
+    }
+
+    /// Samples queues at a time, unless it lies past the end of the run.
+    fn sample_next(&mut self, at: u64) {
+        self.queue_lengths.next = if at <= self.stop { self.events.reserve(at) } else { NEVER };
+    }
+
+    /// The queue at a switch's port is about to change: all samples since its last change found it as it is now.
+    #[inline]
+    pub fn count_samples(&mut self, port: usize) {
+        let counted = self.queue_lengths.counted.get(port);
+        if counted.is_some_and(|&counted| counted != self.queue_lengths.samples) {
+            self.count(port);
+        }
+    }
+
+    #[inline(never)]
+    fn count(&mut self, port: usize) {
+        let all = &mut self.queue_lengths;
+        let samples = all.samples - std::mem::replace(&mut all.counted[port], all.samples);
+        let waiting = |&priority: &usize| self.lanes[port * LANES + priority].egress;
+        let bin = (all.priorities.iter().map(waiting).fold(0, u32::wrapping_add) / BIN_BYTES) as usize;
+        let counts = &mut all.counts[port];
+        if counts.len() < bin {
+            counts.resize(bin, 0);
+        }
+        if bin > 0 {
+            counts[bin - 1] += samples;
+        }
+    }
+
+    /// All samples before the event that was taken now. `bookkeeping` is how many events there are that change no queue.
+    #[inline(never)]
+    pub fn sample_queues(&mut self, bookkeeping: usize) {
+        while self.events.is_past(self.queue_lengths.next) {
+            self.sample(bookkeeping);
+        }
+    }
+
+    fn sample(&mut self, bookkeeping: usize) {
+        let now = self.queue_lengths.next.time / 1000;
+        self.queue_lengths.samples += 1;
+        if now == self.queue_lengths.dump_ns {
+            self.write_lengths(now);
+            self.queue_lengths.dump_ns += DUMP_NS;
+        }
+        let all = &mut self.queue_lengths;
+        if now >= all.until_ns {
+            all.next = NEVER;
+            return;
+        }
+        let mut next = now + INTERVAL_NS;
+        // The one that was taken is to come, too.
+        if self.events.len() < bookkeeping {
+            // Nothing happens until the next instant that writes: the samples until then are like this one.
+            next = all.dump_ns;
+            all.samples += ((next - now) / INTERVAL_NS - 1) as u32;
+        }
+        self.sample_next(next * 1000);
+    }
+
+    fn write_lengths(&mut self, now: u64) {
+        for at in 0..self.queue_lengths.ports.len() {
+            self.count_samples(self.queue_lengths.ports[at].2);
+        }
+        let all = &mut self.queue_lengths;
+        all.text += &format!("time: {now}\n");
+        for &(node, number, port) in &all.ports {
+            let counts = &all.counts[port];
+            let others = all.samples - counts.iter().sum::<u32>();
+            all.text += &format!("{node} {number} {others}");
+            for count in counts {
+                all.text += &format!(" {count}");
+            }
+            all.text.push('\n');
+        }
+    }
+}
+
+// The books: every queue and every switch holds what it says, and every data packet is somewhere.
+
+/// The result, and what did not add up: place and text.
+pub(super) fn audit(world: &World) -> (Conservation, Vec<(String, String)>) {
+    let mut errors = Vec::new();
+    let bytes = |list: &Fifo| list.iter(&world.packets).map(|packet| packet.wire as u64).sum::<u64>();
+    let data = |list: &Fifo| {
+        list.iter(&world.packets).filter(|packet| packet.kind == EntryKind::Data).count() as u64
+    };
+    let mut checked_queues = 0;
+    let mut held = vec![(0u64, 0u64); world.switches.len()];
+    for (at, lane) in world.lanes.iter().enumerate() {
+        let port = &world.ports[at / LANES];
+        let priority = (at % LANES) as u8;
+        checked_queues += (lane.tx_packets > 0) as u64;
+        // What a link took down with it is not given back to the buffer.
+        if !port.is_switch || priority == 0 || world.rerouted {
+            continue;
+        }
+        if bytes(&lane.queue) != lane.egress as u64 {
+            let text = format!("counts {} B but holds {} B", lane.egress, bytes(&lane.queue));
+            errors.push((world.egress_name(at / LANES, priority), text));
+        }
+        let waiting = lane.queue.iter(&world.packets).map(|packet| (packet.wire as u64, packet.came));
+        // The integral is in whole nanoseconds.
+        let now = Time(world.now / 1000 * 1000);
+        if let Some(text) = lane.law.judge(now, (lane.egress as u64, Time(lane.since)), waiting) {
+            errors.push((world.egress_name(at / LANES, priority), text));
+        }
+        let (ingress, egress) = &mut held[port.owner as usize];
+        *ingress += lane.ingress as u64 + lane.headroom as u64;
+        *egress += lane.egress as u64;
+    }
+    for (switch, (ingress, egress)) in held.into_iter().enumerate().filter(|(_, (i, e))| i != e) {
+        let text = format!("accounts for {ingress} B that came in and {egress} B that wait to go out");
+        errors.push((world.node_name(world.plan.switches[switch]), text));
+    }
+    let in_flight = world.lanes.iter().map(|lane| data(&lane.queue)).sum::<u64>()
+        + world.on_links().filter(|packet| packet.kind == EntryKind::Data).count() as u64;
+    let packets = DataPackets {
+        sent: world.over.packets_sent + world.send.iter().map(|qp| qp.packets_sent).sum::<u64>(),
+        delivered: world.delivered,
+        dropped: world.data_lost,
+        discarded_out_of_order: world.recv.iter().map(|qp| qp.out_of_sequence).sum(),
+        discarded_duplicate: world.recv.iter().map(|qp| qp.duplicate).sum(),
+        in_flight,
+    };
+    let found = packets.delivered
+        + packets.dropped
+        + packets.discarded_out_of_order
+        + packets.discarded_duplicate
+        + packets.in_flight;
+    if found != packets.sent {
+        errors.push(("the run".into(), format!("sent {} data packets and knows of {found}", packets.sent)));
+    }
+    (Conservation { checked_queues, data_packets: packets, ok: errors.is_empty() }, errors)
+}
+
+#[cfg(test)]
+mod outputs_tests {
+    use super::*;
+
+    /// Addresses are 11.(id / 256).(id % 256).1.
+    #[test]
+    fn a_line_a_message() {
+        let row = |src, dst| Fct {
+            src,
+            dst,
+            sport: 10_000,
+            dport: 100,
+            bytes: 1,
+            start_ns: 2,
+            fct_ns: 3,
+            standalone_ns: 4,
+        };
+        let text = fct_text(&[row(0, 1), row(255, 256), row(65_535, 0)]);
+        let ends: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_suffix(" 10000 100 1 2 3 4")).collect();
+        assert_eq!(ends, ["0b000001 0b000101", "0b00ff01 0b010001", "0bffff01 0b000001"]);
+    }
+}
+
+#[cfg(test)]
+mod queue_monitor_tests {
+    use super::*;
+    use crate::compat::hpcc::plan::{Flow, Link, LinkDown};
+    use crate::compat::hpcc::routing::tests::network;
+    use crate::compat::hpcc::HpccSimulation;
+
+    /// Counts that are kept by change are those that each sample finds: five senders, two priorities, marks, and a link that
+    /// goes down and leaves its queues counted.
+    #[test]
+    fn every_sample_counts() {
+        const HOSTS: u32 = 6;
+        let links = (0..HOSTS).map(|host| Link(host, HOSTS, 100_000_000_000, 1000, 0.0));
+        let mut plan = network(HOSTS + 1, vec![HOSTS], links.collect());
+        plan.stop_ns = 1_000_000_000;
+        plan.flows = (1..HOSTS)
+            .map(|host| Flow(host, 0, 1 + host % 2, 100, 50_000 * host as u64, 99_960_000))
+            .collect();
+        plan.queue_monitor = Some(QueueMonitor(99_961_000, 100_000_000));
+        for down in [None, Some(LinkDown(99_970_000, 0, HOSTS))] {
+            plan.link_down = down;
+            let mut simulation = HpccSimulation::new(&plan).expect("it is possible");
+            let mut found = vec![vec![0; 1]; HOSTS as usize];
+            let mut samples = 0;
+            loop {
+                // Samples between two events find what was there before the second.
+                let world = &simulation.world;
+                let waiting = |port: usize| {
+                    let of = |priority: usize| world.lanes[port * LANES + priority].egress;
+                    of(1) + of(2)
+                };
+                let ports = world.queue_lengths.ports.iter();
+                let before: Vec<(u16, u32)> =
+                    ports.map(|&(_, number, port)| (number, waiting(port))).collect();
+                let done = simulation.advance(1).done;
+                let more = simulation.world.queue_lengths.samples - samples;
+                samples += more;
+                for (number, bytes) in before.into_iter().filter(|_| more > 0) {
+                    let bin = (bytes / BIN_BYTES) as usize;
+                    let counts = &mut found[number as usize - 1];
+                    counts.resize(counts.len().max(bin + 1), 0);
+                    counts[bin] += more;
+                }
+                if done {
+                    break;
+                }
+            }
+            assert_eq!(samples, 391);
+            let lines = found.iter().enumerate().map(|(port, counts)| {
+                let words: Vec<String> = counts.iter().map(u32::to_string).collect();
+                format!("{HOSTS} {} {}\n", port + 1, words.join(" "))
+            });
+            let expected = format!("time: 100000000\n{}", lines.collect::<String>());
+            assert!(found[0].len() > 100, "no queue to speak of: {expected}");
+            assert_eq!(simulation.finish().qlen, expected);
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(debug_assertions)]
+mod audit_tests {
+    use super::*;
+    use crate::compat::hpcc::plan::{Flow, Link};
+    use crate::compat::hpcc::routing::tests::network;
+    use crate::compat::hpcc::HpccSimulation;
+    use crate::gauge::QueuedAt;
+
+    /// Two hosts send to a third through a switch. In the middle of it a wait of a byte that is a nanosecond longer is noticed.
+    #[test]
+    fn queues_obey_littles_law() {
+        let links = [0, 1, 2].map(|host| Link(host, 3, 100_000_000_000, 1000, 0.0));
+        let mut plan = network(4, vec![3], links.to_vec());
+        plan.flows = vec![Flow(0, 2, 3, 100, 1_000_000, 0), Flow(1, 2, 3, 101, 1_000_000, 0)];
+        plan.stop_ns = 1_000_000;
+        let mut simulation = HpccSimulation::new(&plan).expect("it is possible");
+        simulation.advance(3_000);
+        let world = &mut simulation.world;
+        assert_eq!(audit(world).1, []);
+        let at = world.lanes.iter().rposition(|lane| lane.egress > 0).expect("a queue stands");
+        let now = Time(world.now);
+        world.lanes[at].law.left(1, QueuedAt::at(now - Time(1000)), now);
+        let name = world.egress_name(at / LANES, (at % LANES) as u8);
+        let found: Vec<String> = audit(world).1.into_iter().map(|(place, _)| place).collect();
+        assert_eq!(found, [name]);
+    }
 }

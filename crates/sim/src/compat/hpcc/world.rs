@@ -1,19 +1,19 @@
 //! Everything that a run consists of.
 
-use super::calendar::{Calendar, Place};
+use super::calendar::{Calendar, EventKey};
 use super::cc::{dcqcn, AckControl};
-use super::clock::{serialization, Rounding};
-use super::hash_order::HashOrder;
-use super::over::Over;
-use super::packet::{Kind, Packet, NONE};
+use super::host::{RecvQp, SendQp};
+use super::packet::{serialization, Rounding};
+use super::packet::{EntryKind, Packet, NONE};
 use super::plan::{Cc, Flow, HpccPlan, Link};
-use super::port::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES, RESERVE_BYTES};
-use super::qp::{RecvQp, SendQp};
-use super::queue_monitor::QueueLengths;
 use super::random::{streams_before_start, FirstNumbers, Stream};
+use super::recording::QueueLengths;
+use super::routing::HashOrder;
 use super::routing::{Pair, Routes};
+use super::switch::{Heard, HostCounters, Lane, LaneCounters, Nic, Port, Switch, LANES, RESERVE_BYTES};
+use super::work::FinishedMessages;
 use crate::engine::{prefetch, Arena, NumberMap};
-use crate::fabric::pause::PauseLogs;
+use crate::fabric::pfc::PauseLogs;
 use crate::work::Work;
 
 /// The explicit stream that all error models draw from.
@@ -183,7 +183,7 @@ pub(super) struct World {
     pub delivered: u64,
     pub data_lost: u64,
     pub next_flow: usize,
-    pub over: Over,
+    pub over: FinishedMessages,
     /// What sends messages during the run.
     pub work: Option<Box<dyn Work>>,
     /// By place of a message of work: what its port had sent when its queue pair started, bytes, and how long it had been
@@ -194,7 +194,7 @@ pub(super) struct World {
     /// Events to come that are idle.
     pub idle_events: usize,
     /// The last place of an event that was cancelled: until then that simulator has something to come.
-    pub cancelled: Place,
+    pub cancelled: EventKey,
     /// Flow numbers seen per pair, for the source ports.
     pub sports: NumberMap<(u32, u32), u16>,
     pub rounding: Rounding,
@@ -279,12 +279,12 @@ impl World {
             delivered: 0,
             data_lost: 0,
             next_flow: 0,
-            over: Over::default(),
+            over: FinishedMessages::default(),
             work,
             at_start: Vec::new(),
             done: false,
             idle_events: 0,
-            cancelled: Place::default(),
+            cancelled: EventKey::default(),
             sports: Default::default(),
             rounding,
             data_overhead,
@@ -329,7 +329,7 @@ impl World {
                 world.ports.push(Port {
                     busy: false,
                     awaited: false,
-                    free_at: Place::default(),
+                    free_at: EventKey::default(),
                     up: true,
                     is_switch: is_switch[node as usize] != NONE,
                     paused: 0,
@@ -354,10 +354,10 @@ impl World {
                 });
             }
         }
-        world.packets.add(Packet::new(Kind::Event, 0));
+        world.packets.add(Packet::new(EntryKind::Event, 0));
         for port in 0..world.ports.len() {
-            let sent = world.packets.add(Packet::new(Kind::Sent, 0));
-            let wake = world.packets.add(Packet::new(Kind::Wake, 0));
+            let sent = world.packets.add(Packet::new(EntryKind::Sent, 0));
+            let wake = world.packets.add(Packet::new(EntryKind::Wake, 0));
             debug_assert_eq!((sent, wake), (sent_event(port as u32), wake_event(port as u32)));
         }
         world.size_buffers();
@@ -401,7 +401,7 @@ impl World {
     pub fn schedule(&mut self, at: u64, event: Event, index: u32) {
         if at <= self.stop {
             self.idle_events += event.is_idle() as usize;
-            let event = Packet { route: event as u32, flow: index, ..Packet::new(Kind::Event, 0) };
+            let event = Packet { route: event as u32, flow: index, ..Packet::new(EntryKind::Event, 0) };
             let event = self.packets.add(event);
             self.events.push(&mut self.packets, at, event);
         }

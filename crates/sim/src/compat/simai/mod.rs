@@ -7,23 +7,21 @@
 //! Leaves out: NVLS, where switches reduce on the way; pipeline parallelism, for which SimAI sends nothing either; and
 //! NVSwitches as nodes of the logical topology, where all they do is wait forever.
 
-mod exchange;
-mod groups;
 pub mod plan;
 mod rank;
 
 use std::collections::VecDeque;
 use tailback_proto::units::Time;
 
-use crate::compat::chain::Took;
+use self::rank::Exchange;
+use self::rank::Members;
+use super::history::TimeSpent;
 use crate::compat::history::History;
 use crate::engine::NumberMap;
-use crate::jobs::links::Links;
+use crate::jobs::Links;
 use crate::plan::PlanError;
 use crate::work::{Finished, JobRecord, LayerRecord, Message, Network, Passage, Work};
-use exchange::Exchange;
-use groups::Members;
-use plan::{Part, SimaiPlan};
+use plan::{LayerPart, SimaiPlan};
 use rank::{Context, Outgoing, Rank};
 
 /// The largest message: sizes are 32 bits in the network.
@@ -65,7 +63,7 @@ impl Simai {
     pub fn new(plan: SimaiPlan) -> Result<Self, PlanError> {
         plan.check()?;
         for (number, layer) in plan.layers.iter().enumerate() {
-            for part in [Part::Forward, Part::Input, Part::Weight] {
+            for part in [LayerPart::Forward, LayerPart::Input, LayerPart::Weight] {
                 let asked = layer.parts[part as usize].collective;
                 let (Some(asked), Some(_)) = (asked, plan.dimension(part)) else { continue };
                 let impossible = |problem: String| {
@@ -160,7 +158,7 @@ impl Simai {
             *is_sent = true;
             let Outgoing { from, to, bytes, stream, cause, .. } = *message;
             let passage = network.passage(number);
-            let took = Took::Message(to, bytes, Passage { ideal: passage.link, ..passage });
+            let took = TimeSpent::Message(to, bytes, Passage { ideal: passage.link, ..passage });
             let cause = self.history.chains.again(cause);
             self.history.chains.happens(cause, from, network.now(), took);
             self.with(from, network, |rank, context| rank.on_sent(stream, context));
@@ -186,7 +184,7 @@ impl Work for Simai {
             None => self.with(timer, network, |rank, context| rank.on_timers(context)),
             Some(extra) if extra == Extra::Begin as u32 => {
                 if let Some(message) = self.latent.pop_front() {
-                    self.history.chains.happens(message.cause, message.from, network.now(), Took::Delay);
+                    self.history.chains.happens(message.cause, message.from, network.now(), TimeSpent::Delay);
                     let cause = self.history.chains.cause();
                     self.send(Outgoing { cause, ..message }, network);
                     self.history.chains.over();
@@ -202,7 +200,7 @@ impl Work for Simai {
             Some(_) => {
                 let Some((_, message)) = self.inside[1].pop() else { return };
                 let Outgoing { from, to, bytes, stream, cause, .. } = message;
-                self.history.chains.happens(cause, from, network.now(), Took::Inside(to, bytes));
+                self.history.chains.happens(cause, from, network.now(), TimeSpent::Inside(to, bytes));
                 self.with(from, network, |rank, context| rank.on_sent(stream, context));
                 self.tell_received(message, network);
                 self.history.chains.over();
@@ -218,7 +216,7 @@ impl Work for Simai {
         self.tell_sent(message, network);
         let passage = network.passage(message);
         if let Some((message, _)) = self.sent.remove(&message) {
-            let took = Took::Message(message.to, message.bytes, passage);
+            let took = TimeSpent::Message(message.to, message.bytes, passage);
             self.history.chains.happens(message.cause, message.from, network.now(), took);
             self.tell_received(message, network);
             self.history.chains.over();

@@ -41,7 +41,7 @@ pub struct SimaiPlan {
 pub struct LayerPlan {
     /// Its name.
     pub name: String,
-    /// Its parts, by [`Part`].
+    /// Its parts, by [`LayerPart`].
     pub parts: [PartPlan; 3],
     /// Time from the end of a collective until its layer notices, ns.
     pub update_ns: u64,
@@ -66,7 +66,7 @@ pub struct PartPlan {
 #[serde(deny_unknown_fields)]
 pub struct CollectivePlan {
     /// What it does.
-    pub kind: Kind,
+    pub kind: CollectiveKind,
     /// The ranks that take part.
     pub group: Group,
     /// Its size.
@@ -76,14 +76,14 @@ pub struct CollectivePlan {
 /// What a collective does.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum CollectiveKind {
     AllReduce,
     AllGather,
     ReduceScatter,
     AllToAll,
 }
 
-impl Kind {
+impl CollectiveKind {
     pub(super) fn name(self) -> &'static str {
         ["all-reduce", "all-gather", "reduce-scatter", "all-to-all"][self as usize]
     }
@@ -102,13 +102,13 @@ pub enum Group {
 /// A part of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(super) enum Part {
+pub(super) enum LayerPart {
     Forward,
     Input,
     Weight,
 }
 
-impl Part {
+impl LayerPart {
     pub fn name(self) -> &'static str {
         ["forward", "input gradient", "weight gradient"][self as usize]
     }
@@ -119,10 +119,10 @@ impl SimaiPlan {
     ///
     /// SimAI divides all nodes, including NVSwitches, into groups of tensor parallelism. The forward pass and the input
     /// gradient communicate within a group, the weight gradient among groups.
-    pub(super) fn dimension(&self, part: Part) -> Option<u32> {
+    pub(super) fn dimension(&self, part: LayerPart) -> Option<u32> {
         let ranks = match part {
-            Part::Weight => self.nodes / self.tensor,
-            Part::Forward | Part::Input => self.tensor,
+            LayerPart::Weight => self.nodes / self.tensor,
+            LayerPart::Forward | LayerPart::Input => self.tensor,
         };
         (ranks > 1).then_some(ranks)
     }

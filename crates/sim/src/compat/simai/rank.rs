@@ -4,12 +4,8 @@
 use std::collections::HashMap;
 use tailback_proto::units::Time;
 
-use super::exchange::{Action, Exchange, Label, Piece, TO_MEMORY_NS};
-use super::groups::Members;
-use super::plan::{Part, SimaiPlan};
-use crate::compat::chain::{Cause, Took};
-use crate::compat::history::History;
-use crate::compat::timers::Timers;
+use super::plan::{CollectiveKind, Group, LayerPart, SimaiPlan};
+use crate::compat::history::{Cause, History, TimeSpent, Timers};
 use crate::work::{LayerRecord, Network, StepRecord};
 
 /// Time from one step to the next, ns.
@@ -30,13 +26,13 @@ pub(super) enum Timer {
     /// It has reduced a piece.
     Reduced(u32, Piece),
     /// A layer notices that its collective is over.
-    Layer(Part, u32, Time),
+    Layer(LayerPart, u32, Time),
 }
 
 /// What a rank is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Pass(Part),
+    Pass(LayerPart),
     /// A forward pass again, before an input gradient.
     Again,
     /// All steps are done; collectives may still run.
@@ -47,7 +43,7 @@ enum State {
 #[derive(Debug)]
 struct Stream {
     layer: u32,
-    part: Part,
+    part: LayerPart,
     /// When it was asked for, and when its turn came.
     begin: Time,
     begun: Time,
@@ -107,7 +103,7 @@ impl Rank {
     pub fn new(rank: u32) -> Rank {
         Rank {
             rank,
-            state: State::Pass(Part::Forward),
+            state: State::Pass(LayerPart::Forward),
             layer: 0,
             computed: false,
             issued: false,
@@ -143,9 +139,9 @@ impl Rank {
         while let Some((timer, cause)) = self.timers.get(now, place) {
             place += 1;
             let took = match timer {
-                Timer::Computed => Took::Compute,
-                Timer::Reduced(..) => Took::Reduce,
-                Timer::Step | Timer::Memory(..) | Timer::Layer(..) => Took::Delay,
+                Timer::Computed => TimeSpent::Compute,
+                Timer::Reduced(..) => TimeSpent::Reduce,
+                Timer::Step | Timer::Memory(..) | Timer::Layer(..) => TimeSpent::Delay,
             };
             context.history.chains.happens(cause, self.rank, now, took);
             match timer {
@@ -177,14 +173,14 @@ impl Rank {
         let layer = &layers[self.layer as usize];
         let part = match self.state {
             State::Pass(part) => part,
-            State::Again => Part::Forward,
+            State::Again => LayerPart::Forward,
             State::Rest => return,
         };
-        if part == Part::Forward && self.weights.contains_key(&self.layer) {
+        if part == LayerPart::Forward && self.weights.contains_key(&self.layer) {
             self.waits_since.entry(self.layer).or_insert(context.network.now());
             return;
         }
-        if part == Part::Input && layer.initiates && !self.went_back {
+        if part == LayerPart::Input && layer.initiates && !self.went_back {
             let before = &layers[..self.layer as usize];
             let checkpoint = before.iter().rposition(|layer| layer.is_checkpoint);
             self.layer = checkpoint.expect("the plan was checked") as u32;
@@ -209,28 +205,30 @@ impl Rank {
         if !self.issued {
             self.issued = true;
             let is_issued = self.issue(part, context);
-            if is_issued && part != Part::Weight {
+            if is_issued && part != LayerPart::Weight {
                 return;
             }
         }
         (self.computed, self.issued) = (false, false);
         let last = layers.len() as u32 - 1;
         match self.state {
-            State::Pass(Part::Forward) if self.layer == last => self.state = State::Pass(Part::Input),
-            State::Pass(Part::Forward) => self.layer += 1,
-            State::Pass(Part::Input) => {
-                self.went_back = false;
-                self.state = State::Pass(Part::Weight);
+            State::Pass(LayerPart::Forward) if self.layer == last => {
+                self.state = State::Pass(LayerPart::Input)
             }
-            State::Pass(Part::Weight) if self.layer == 0 => self.passed = true,
-            State::Pass(Part::Weight) => {
+            State::Pass(LayerPart::Forward) => self.layer += 1,
+            State::Pass(LayerPart::Input) => {
+                self.went_back = false;
+                self.state = State::Pass(LayerPart::Weight);
+            }
+            State::Pass(LayerPart::Weight) if self.layer == 0 => self.passed = true,
+            State::Pass(LayerPart::Weight) => {
                 self.layer -= 1;
-                self.state = State::Pass(Part::Input);
+                self.state = State::Pass(LayerPart::Input);
             }
             State::Again => {
                 self.layer += 1;
                 if layers[self.layer as usize].initiates {
-                    self.state = State::Pass(Part::Input);
+                    self.state = State::Pass(LayerPart::Input);
                 }
             }
             State::Rest => {}
@@ -239,7 +237,7 @@ impl Rank {
     }
 
     /// Begins the collective of a part of the layer, if there is one.
-    fn issue(&mut self, part: Part, context: &mut Context) -> bool {
+    fn issue(&mut self, part: LayerPart, context: &mut Context) -> bool {
         let plan = context.plan;
         let Some(asked) = plan.layers[self.layer as usize].parts[part as usize].collective else {
             return false;
@@ -251,11 +249,11 @@ impl Rank {
         let number = self.next_stream;
         self.next_stream += 1;
         let begin = context.network.now();
-        let queue = (part == Part::Weight) as usize;
+        let queue = (part == LayerPart::Weight) as usize;
         let step = StepRecord { kind: asked.kind.name(), bytes: Some(asked.bytes), lane: 1 + queue as u8 };
         let stream = Stream { layer: self.layer, part, begin, begun: begin, step, exchange };
         self.streams.insert(number, stream);
-        if part == Part::Weight {
+        if part == LayerPart::Weight {
             *self.weights.entry(self.layer).or_default() += 1;
         }
         self.waiting[queue].push(number);
@@ -311,16 +309,16 @@ impl Rank {
         context.history.does(self.rank, step, begun, context.network.now());
         let update = context.plan.layers[layer as usize].update_ns;
         self.after(update, Timer::Layer(part, layer, begin), context);
-        let queue = (part == Part::Weight) as usize;
+        let queue = (part == LayerPart::Weight) as usize;
         self.running[queue] = None;
         self.begin_next(queue, context);
     }
 
     /// A layer notices that its collective is over.
-    fn on_layer(&mut self, part: Part, layer: u32, begin: Time, context: &mut Context) {
+    fn on_layer(&mut self, part: LayerPart, layer: u32, begin: Time, context: &mut Context) {
         let now = context.network.now();
         let mut waited_since = Some(begin);
-        if part == Part::Weight {
+        if part == LayerPart::Weight {
             let left = self.weights.entry(layer).or_default();
             *left -= 1;
             if *left == 0 {
@@ -372,5 +370,375 @@ impl Rank {
             stream.layer,
             stream.part.name(),
         ))
+    }
+}
+
+// One rank's part of a collective: which messages it sends once which others have arrived.
+//
+// A collective on rings is cut by ranks and by channels; a rank sends its next piece when a piece has arrived. A piece that
+// arrives before the rank has sent its own piece with that number waits for that. An all-to-all sends everything at once.
+// The memory handles a message before it is sent: the first of a cycle is only copied, the others are reduced.
+
+/// Time in which the memory reads or writes, ns, whatever the size.
+const ACCESS_NS: u64 = 10;
+
+/// A message within a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub channel: u32,
+    /// Its number in the channel; in an all-to-all its receiver's place in the group.
+    pub step: u32,
+    /// The rank that it is handed on to, if this rank only passes it on.
+    pub to: Option<u32>,
+}
+
+/// What a message tells its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Label {
+    pub channel: u32,
+    pub step: u32,
+    /// The rank that it is to be handed on to.
+    pub hand_on: Option<u32>,
+}
+
+/// What a rank does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// The memory takes this long before a piece is sent.
+    Wait(Piece, u64),
+    /// A message goes to a rank.
+    Send(u32, Label),
+}
+
+#[derive(Debug)]
+struct Channel {
+    ring: Neighbours,
+    /// Pieces that this rank sent, whose counterparts it expects.
+    sent: u32,
+    /// Pieces that arrived before they were expected.
+    early: Vec<u32>,
+    /// Messages of the memory's current cycle: copied, and reduced.
+    plain: u32,
+    reduced: u32,
+}
+
+/// One rank's part of a collective.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    kind: CollectiveKind,
+    members: Members,
+    rank: u32,
+    /// Size of each message.
+    pub bytes: u64,
+    channels: Vec<Channel>,
+    /// Pieces of a channel that each rank sends.
+    steps: u32,
+    /// Messages of a cycle that are reduced: one fewer than the dimension has ranks.
+    reduced_in_a_cycle: u32,
+    odd_cycle: bool,
+    /// Messages that have not left the NIC, and messages that have not arrived.
+    to_send: u32,
+    to_receive: u32,
+}
+
+impl Exchange {
+    fn channels(kind: CollectiveKind, members: &Members) -> u32 {
+        if kind == CollectiveKind::AllToAll {
+            1
+        } else {
+            members.channels()
+        }
+    }
+
+    /// Size of each message of a collective of `bytes`.
+    pub fn message_bytes(kind: CollectiveKind, members: &Members, bytes: u64) -> u64 {
+        bytes / members.count() as u64 / Self::channels(kind, members) as u64
+    }
+
+    /// `dimension`: its ranks, as the logical topology counts them.
+    pub fn new(
+        kind: CollectiveKind,
+        members: Members,
+        rank: u32,
+        bytes: u64,
+        dimension: u32,
+        pxn: bool,
+    ) -> Exchange {
+        let count = members.count();
+        let channels = Self::channels(kind, &members);
+        let steps = if kind == CollectiveKind::AllReduce { 2 * (count - 1) } else { count - 1 };
+        // SimAI's all-gather asks for PXN in a way that never finds it.
+        let pxn = pxn && kind != CollectiveKind::AllGather;
+        let bytes = Self::message_bytes(kind, &members, bytes);
+        let channels: Vec<Channel> = (0..channels)
+            .map(|channel| Channel {
+                ring: members.ring(rank, channel, pxn),
+                sent: 0,
+                early: Vec::new(),
+                plain: 0,
+                reduced: 0,
+            })
+            .collect();
+        let handed_on = channels.iter().filter(|channel| channel.ring.for_whom.is_some()).count() as u32;
+        let all = if bytes == 0 { 0 } else { (channels.len() as u32 + handed_on) * steps };
+        Exchange {
+            kind,
+            members,
+            rank,
+            bytes,
+            channels,
+            steps,
+            reduced_in_a_cycle: dimension - 1,
+            odd_cycle: false,
+            to_send: all,
+            to_receive: all,
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.to_send == 0 && self.to_receive == 0
+    }
+
+    pub fn begin(&mut self, actions: &mut Vec<Action>) {
+        if self.bytes == 0 {
+            return;
+        }
+        if self.kind == CollectiveKind::AllToAll {
+            for step in 0..self.members.count() {
+                if self.members.ranks[step as usize] != self.rank {
+                    self.wait(Piece { channel: 0, step, to: None }, actions);
+                }
+            }
+            return;
+        }
+        for channel in 0..self.channels.len() as u32 {
+            self.wait(Piece { channel, step: 0, to: None }, actions);
+        }
+    }
+
+    /// Hands a piece to the memory.
+    fn wait(&mut self, piece: Piece, actions: &mut Vec<Action>) {
+        let channel = &mut self.channels[piece.channel as usize];
+        if channel.plain == 0 && channel.reduced == 0 {
+            (channel.plain, channel.reduced) = (1, self.reduced_in_a_cycle);
+            self.odd_cycle = !self.odd_cycle;
+        }
+        let reduces = if channel.plain > 0 {
+            channel.plain -= 1;
+            false
+        } else {
+            channel.reduced -= 1;
+            self.kind == CollectiveKind::ReduceScatter
+                || self.kind == CollectiveKind::AllReduce && self.odd_cycle
+        };
+        actions.push(Action::Wait(piece, if reduces { 3 * ACCESS_NS } else { 0 }));
+    }
+
+    /// The memory is done with a piece. Pieces that arrived early count now.
+    pub fn on_memory(&mut self, piece: Piece, actions: &mut Vec<Action>) {
+        let Piece { channel: number, step, to } = piece;
+        if let Some(to) = to {
+            actions.push(Action::Send(to, Label { channel: number, step, hand_on: None }));
+            return;
+        }
+        let channel = &mut self.channels[number as usize];
+        if self.kind == CollectiveKind::AllToAll {
+            channel.sent += 1;
+            self.to_receive -= std::mem::take(&mut channel.early).len() as u32;
+            let to = self.members.ranks[step as usize];
+            actions.push(Action::Send(to, Label { channel: number, step, hand_on: None }));
+            return;
+        }
+        channel.sent = step + 1;
+        let ring = channel.ring;
+        if let Some(at) = channel.early.iter().position(|&early| early == step) {
+            channel.early.swap_remove(at);
+            self.take(number, step, actions);
+        }
+        let (to, hand_on) = match ring.by {
+            Some(by) => (by, Some(ring.next)),
+            None => (ring.next, None),
+        };
+        actions.push(Action::Send(to, Label { channel: number, step, hand_on }));
+    }
+
+    /// A message has arrived.
+    pub fn on_received(&mut self, label: Label, actions: &mut Vec<Action>) {
+        let Label { channel: number, step, hand_on } = label;
+        if hand_on.is_some() {
+            self.to_receive -= 1;
+            self.wait(Piece { channel: number, step, to: hand_on }, actions);
+            return;
+        }
+        let channel = &mut self.channels[number as usize];
+        let expected =
+            if self.kind == CollectiveKind::AllToAll { channel.sent > 0 } else { step < channel.sent };
+        if expected {
+            self.take(number, step, actions);
+        } else {
+            channel.early.push(step);
+        }
+    }
+
+    /// An expected piece has arrived: the next one may be sent.
+    fn take(&mut self, channel: u32, step: u32, actions: &mut Vec<Action>) {
+        self.to_receive -= 1;
+        if self.kind != CollectiveKind::AllToAll && step + 1 < self.steps {
+            self.wait(Piece { channel, step: step + 1, to: None }, actions);
+        }
+    }
+
+    /// A message of this rank has left its NIC.
+    pub fn on_sent(&mut self) {
+        self.to_send -= 1;
+    }
+
+    /// How many messages it has not sent, and how many have not arrived.
+    pub fn left(&self) -> (u32, u32) {
+        (self.to_send, self.to_receive)
+    }
+}
+
+/// Time until the memory has a piece that is handed to it, ns.
+pub(super) const TO_MEMORY_NS: u64 = ACCESS_NS;
+
+// The ranks that take part in a collective, and rings through their servers.
+//
+// A ring passes all ranks of a server before it goes to the next server. There are as many channels as ranks in a server.
+// Each has its own ring, which enters every server at another rank.
+
+/// The ranks of a group, in rising order; all servers have equally many of them.
+#[derive(Clone, Debug)]
+pub(super) struct Members {
+    pub ranks: Vec<u32>,
+    servers: u32,
+}
+
+/// A rank's place in the ring of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Neighbours {
+    /// The rank that it sends to, and the rank that passes that on: the one of its own server in the receiver's rail.
+    pub next: u32,
+    pub by: Option<u32>,
+    /// The rank that it receives from, which may pass on messages of another rank.
+    pub previous: u32,
+    /// The rank of its server that it passes messages on for.
+    pub for_whom: Option<u32>,
+}
+
+impl Members {
+    /// The group of a rank, if it has two or more ranks, equally many in each server.
+    pub fn of(plan: &SimaiPlan, group: Group, rank: u32) -> Option<Members> {
+        let SimaiPlan { tensor, expert, gpus, gpus_per_server, .. } = *plan;
+        let (within, number) = (rank % tensor, rank / tensor);
+        let ranks: Vec<u32> = match group {
+            Group::Tensor => (0..tensor).map(|at| number * tensor + at).collect(),
+            Group::Data => (0..gpus / tensor).map(|at| at * tensor + within).collect(),
+            Group::Expert => {
+                let first = number / expert * expert;
+                (first..first + expert).map(|at| at * tensor + within).collect()
+            }
+            Group::DataExpert => (number % expert..gpus / tensor)
+                .step_by(expert as usize)
+                .map(|at| at * tensor + within)
+                .collect(),
+        };
+        let mut servers: Vec<u32> = ranks.iter().map(|rank| rank / gpus_per_server).collect();
+        servers.dedup();
+        let servers = servers.len() as u32;
+        let count = ranks.len() as u32;
+        (count > 1 && count.is_multiple_of(servers)).then_some(Members { ranks, servers })
+    }
+
+    pub fn count(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    /// Number of channels, which is the number of ranks in a server.
+    pub fn channels(&self) -> u32 {
+        self.count() / self.servers
+    }
+
+    /// A rank's neighbours in the ring of a channel.
+    pub fn ring(&self, rank: u32, channel: u32, pxn: bool) -> Neighbours {
+        let local = self.channels();
+        let place = self.ranks.partition_point(|&other| other < rank) as u32;
+        let (server, at) = (place / local, (place % local + local - channel) % local);
+        let there = |server: u32, at: u32| {
+            self.ranks[(server % self.servers * local + (at + channel) % local) as usize]
+        };
+        let (enters, leaves) = (at == 0, at == local - 1);
+        let pxn = pxn && self.servers > 1 && local > 1;
+        let before = server + self.servers - 1;
+        Neighbours {
+            next: if leaves { there(server + 1, 0) } else { there(server, at + 1) },
+            by: (pxn && leaves).then(|| there(server, 0)),
+            previous: match enters {
+                true if pxn => there(before, 0),
+                true => there(before, local - 1),
+                false => there(server, at - 1),
+            },
+            for_whom: (pxn && enters).then(|| there(server, local - 1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(gpus: u32, gpus_per_server: u32, tensor: u32, expert: u32) -> SimaiPlan {
+        let text = format!(
+            r#"{{"file": "w", "gpus": {gpus}, "gpus_per_server": {gpus_per_server}, "nodes": {gpus},
+                "tensor": {tensor}, "expert": {expert}, "layers": [], "send_latency_ns": 0, "pxn": false,
+                "inside": null}}"#
+        );
+        serde_json::from_str(&text).expect("it is readable")
+    }
+
+    fn ranks(plan: &SimaiPlan, group: Group, rank: u32) -> Vec<u32> {
+        Members::of(plan, group, rank).expect("it has several ranks").ranks
+    }
+
+    #[test]
+    fn groups_cut_the_ranks_in_four_ways() {
+        let plan = plan(16, 4, 2, 4);
+        assert_eq!(ranks(&plan, Group::Tensor, 5), [4, 5]);
+        assert_eq!(ranks(&plan, Group::Data, 5), [1, 3, 5, 7, 9, 11, 13, 15]);
+        assert_eq!(ranks(&plan, Group::Expert, 5), [1, 3, 5, 7]);
+        assert_eq!(ranks(&plan, Group::DataExpert, 5), [5, 13]);
+    }
+
+    #[test]
+    fn a_ring_of_each_channel_goes_once_through_every_rank() {
+        for (gpus, per_server) in [(8, 8), (16, 8), (16, 4), (6, 3), (4, 1)] {
+            let plan = plan(gpus, per_server, gpus, 1);
+            let members = Members::of(&plan, Group::Tensor, 0).expect("it has several ranks");
+            assert_eq!(members.channels(), per_server);
+            for channel in 0..members.channels() {
+                let mut seen = vec![0];
+                for _ in 1..gpus {
+                    let here = seen[seen.len() - 1];
+                    let next = members.ring(here, channel, false).next;
+                    assert_eq!(members.ring(next, channel, false).previous, here);
+                    seen.push(next);
+                }
+                assert_eq!(members.ring(seen[seen.len() - 1], channel, false).next, 0);
+                seen.sort_unstable();
+                assert_eq!(seen, members.ranks);
+            }
+        }
+    }
+
+    #[test]
+    fn with_pxn_what_leaves_a_server_goes_through_the_rank_in_its_receivers_rail() {
+        let plan = plan(8, 4, 8, 1);
+        let members = Members::of(&plan, Group::Tensor, 0).expect("it has several ranks");
+        // Channel 1 goes 1, 2, 3, 0 and on to 5.
+        let last = members.ring(0, 1, true);
+        assert_eq!((last.next, last.by), (5, Some(1)));
+        let first = members.ring(5, 1, true);
+        assert_eq!((first.previous, first.for_whom), (1, Some(4)));
+        assert_eq!(members.ring(2, 1, true), members.ring(2, 1, false));
     }
 }

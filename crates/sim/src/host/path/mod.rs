@@ -12,31 +12,23 @@
 //! Leaves out: the IOMMU, descriptors, completions and doorbells on PCIe, reads by the cores of what arrived, the NIC's
 //! context caches, and snoops between sockets other than as latency.
 
-pub(crate) mod ddio;
-pub(crate) mod gpu;
-mod iio;
 pub(crate) mod memory;
-mod pcie;
-pub(crate) mod reads;
-mod receive_buffer;
-pub(crate) mod settings;
-mod write_queue;
 
-pub(crate) use ddio::LINE_BYTES;
-pub(crate) use memory::Memory;
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use tailback_proto::flow_control::pcie_credits::{Credits, PostedCredits, DATA_CREDIT_BYTES};
+use tailback_proto::parameters::{DELAY, SPAN};
+use tailback_proto::units::{Bytes, Rate, Time};
 
-use gpu::Gpu;
-use iio::Residence;
-use pcie::PcieLink;
-use reads::Reads;
-use receive_buffer::ReceiveBuffers;
-use tailback_proto::units::Time;
-
-use crate::engine::stream;
-use crate::fabric::packet::{Kind, Packet};
-use crate::fabric::pause::PauseLog;
+use self::memory::Gpu;
+use crate::engine::{stream, Fifo};
+use crate::fabric::packet::{Packet, PacketKind};
+use crate::fabric::pfc::PauseLog;
+use crate::fabric::CLASSES;
 use crate::gauge::Gauge;
-use crate::plan::{HostPathPlan, TargetPlan};
+use crate::plan::{HostPathPlan, ReceiveBufferPlan, TargetPlan};
+
+pub(crate) use self::memory::{Memory, LINE_BYTES};
 
 /// No path: the host is ideal.
 pub(crate) const IDEAL: u32 = u32::MAX;
@@ -203,8 +195,8 @@ impl HostPath {
 /// What a packet brings for memory, if the transport takes it.
 pub(crate) fn payload_of(packet: &Packet) -> u64 {
     match packet.kind {
-        Kind::Data => packet.payload_bytes() as u64,
-        Kind::Probe => LINE_BYTES, // its timestamp
+        PacketKind::Data => packet.payload_bytes() as u64,
+        PacketKind::Probe => LINE_BYTES, // its timestamp
         _ => 0,
     }
 }
@@ -217,4 +209,582 @@ pub(crate) struct LoadChange {
     pub begins: bool,
     pub outstanding_bytes: u64,
     pub read_share: f64,
+}
+
+// What hosts' data paths are set by.
+
+tailback_proto::parameters! {
+    /// What a packet meets behind the NIC's port, on a host and a PCIe link as a preset has them.
+    pub struct PcieParameters {
+        /// What PCIe has for TLPs, each way. null: the preset's.
+        rate: Rate, or null, in RATES,
+            source "PCI Express: transfers * lanes * 128/130; assumption: less 2 % for DLLPs";
+        /// Payload of a full write, a power of two.
+        max_payload: Bytes = Bytes(256), in Bytes(128)..=Bytes(MAX_PAYLOAD_BYTES),
+            source "assumption: what root ports of servers offer most";
+        /// Writes that may be on their way: posted header credits.
+        header_credits: u32 = 128, in 1..=1 << 20,
+            source "assumption: more than data credits allow, so that these decide";
+        /// Buffer of the IIO in cache lines of 64 B: posted data credits. null: the preset's.
+        iio_lines: u32, or null, in 2..=1 << 22,
+            source format!("assumption: pcie3: 93, {HOSTCC}; twice as many with each generation, as its rate needs");
+        /// From a write's end to the return of its credits at the NIC.
+        credit_latency: Time = Time::from_ns(213), in DELAY,
+            source format!("assumption: what the IIO's occupancy at 100 Gbit/s leaves, {HOSTCC}");
+        /// From a write's last bit on PCIe to its end, with nothing in its way.
+        iio_latency: Time = Time::from_ns(113), in DELAY,
+            source format!("assumption: calibrated on the 120 ns of an idle receiver in {WAN}, section 4");
+    }
+}
+
+/// Largest payload of a write.
+pub(crate) const MAX_PAYLOAD_BYTES: u64 = 4096;
+
+const HOSTCC: &str = "recollection of Agarwal et al. (hostCC), SIGCOMM 2023, not verified";
+
+tailback_proto::parameters! {
+    /// The NIC's receive buffer: a part for its lossless priorities, and one for all others.
+    pub struct ReceiveBufferParameters {
+        /// Size of the part of the lossless priorities.
+        lossless_size: Bytes = Bytes(256 << 10), in PARTS,
+            source "assumption: about the 262,016 B that mlnx_qos shows of a ConnectX at 25 Gbit/s";
+        /// Size of the part of all others.
+        lossy_size: Bytes = Bytes(256 << 10), in PARTS, source "assumption: as large as the lossless part";
+        /// Above this fill of the lossy part the NIC sends CNPs of its own, under DCQCN; null: it never does.
+        cnp_threshold: Option<Bytes> = Some(Bytes(128 << 10)), in Bytes(1)..=Bytes(1 << 30),
+            source format!("assumption: half of lossy_size; {WAN}, section 2.2, sees such CNPs and gives no threshold");
+        /// Least time between two such CNPs of a queue pair. null: min_time_between_cnps, which marks share.
+        cnp_interval: Option<Time> = None, in SPAN,
+            source "assumption: no document says; a ConnectX-5 was seen to send one per 3.54 ms and queue pair";
+    }
+}
+
+tailback_proto::parameters! {
+    /// When the lossless part of a receive buffer asks for pauses, and when they end.
+    pub struct ReceiveThresholdParameters {
+        /// The NIC pauses its peer from this fill on. auto: below lossless_size by what switch.pfc.headroom: auto
+        /// would be with this response delay and host.rx_latency; or, with cable_len, as the mlx5 driver has it.
+        xoff: Bytes, or auto, in THRESHOLDS,
+            source "IEEE 802.1Q annex N (the terms of the sum); with cable_len Linux mlx5 en/port_buffer.c";
+        /// The pause ends at this fill. auto: 10,000 B below xoff, or 0; with cable_len, as the mlx5 driver has it.
+        xon: Bytes, or auto, in THRESHOLDS,
+            source "mlnx_qos of a ConnectX at 25 Gbit/s: xoff 91,392 B, xon 81,408 B, 9,984 B below; with cable_len Linux mlx5 en/port_buffer.c";
+        /// Length of the cable in metres, as mlnx_qos --cable_len takes it: an xoff that is auto then lies (301 + 2.16 *
+        /// cable_len) B for each Gbit/s of the link, of at least 40, and 2.72 * interface_mtu below lossless_size; xon another
+        /// 9978 B below; both in cells of 128 B. null: xoff from the link's delay.
+        cable_len: Option<u32> = None, in 0..=1000,
+            source "Linux mlx5 en/port_buffer.c: calculate_xoff, update_xoff_threshold";
+        /// MTU of the interface, as ip link shows it, where cable_len is given. null: the least that host.mtu fits into, or
+        /// host.tcp.mtu with TCP.
+        interface_mtu: Option<Bytes> = None, in Bytes(68)..=Bytes(9978),
+            source "assumption: set no larger than RoCE needs";
+    }
+}
+
+/// Within a part.
+const THRESHOLDS: RangeInclusive<Bytes> = Bytes(0)..=Bytes(1 << 30);
+
+/// From a jumbo frame on.
+const PARTS: RangeInclusive<Bytes> = Bytes(9216)..=Bytes(1 << 30);
+
+tailback_proto::parameters! {
+    /// The memory controller, which the NIC shares with the cores.
+    pub struct MemoryParameters {
+        /// All channels together. null: the preset's.
+        bandwidth: Rate, or null, in RATES,
+            source format!("pcie3: {WAN}, section 3.2: 33.2 GB/s; assumption for pcie4 and pcie5: 80 % of 8 channels of DDR4-3200 and DDR5-4800");
+        /// Mean time of a request in a bank: the scale of its wait under load.
+        service: Time = Time::from_ns(10), in DELAY, source "assumption: of the order of a row hit in DDR4";
+        /// Entries of the queue of pending writes, in cache lines of 64 B, all channels together. A write of I/O ends when it
+        /// gets one. null: the preset's.
+        write_queue: u32, or null, in 2..=1 << 20,
+            source format!("Intel uncore guide 327043-001: 32 a channel, WPQ_OCCUPANCY; {WAN}, section 2.2: two channels, pcie3; assumption for pcie4 and pcie5: as many a channel, 8 channels");
+        /// A write stays in the full queue this many times as long as a read waits, beside its time on the bus.
+        write_wait: f64 = 7.0, in 0.0..=1e6,
+            source format!("assumption: calibrated on the 62 % that {WAN}, figure 2, loses with PFC at the highest load");
+        /// Reads are served for some time before a batch of writes: that time varies by this share of its mean, evenly up and
+        /// down.
+        read_spread: f64 = 0.0, in 0.0..=1.0, source "assumption: a fluid; the real distribution is not known";
+        /// Time between two refreshes of a bank, which then serves neither reads nor writes.
+        refresh_interval: Time = Time::from_ns(7800), in Time::from_ns(1000)..=Time::from_ms(1000),
+            source "JEDEC JESD79-4, tREFI: 7.8 us of DDR4; DDR5 has 3.9 us";
+        /// Length of a refresh, of all channels at once; 0s: there is no refresh. bandwidth, which is measured,
+        /// includes it.
+        refresh_time: Time = Time::ZERO, in Time::ZERO..=Time::from_ns(900),
+            source format!("assumption: a fluid; JEDEC JESD79-4, tRFC1, has 350 ns of chips of 8 Gbit and 550 ns of 16 Gbit, but all channels at once is too harsh: the sender's half of {WAN} would keep 3 of 38 Gbit/s");
+        /// A read of a core, with nothing in its way.
+        cpu_latency: Time = Time::from_ns(90), in SPAN,
+            source "assumption: what Intel MLC shows of a local DRAM read on Xeon servers";
+    }
+}
+
+tailback_proto::parameters! {
+    /// A GPU's memory behind another root port, peer to peer.
+    pub struct GpuParameters {
+        /// Reads and writes together. null: the preset's.
+        bandwidth: Rate, or null, in GPU_RATES,
+            source "assumption: what writes of max_payload leave of a PCIe link like the NIC's, both ways together";
+        /// Hops between NUMA nodes on the way.
+        hops: u32 = 0, in 0..=16, source "assumption: the GPU is at the NIC's own node";
+        /// What each hop adds.
+        hop_latency: Time = Time::from_ns(150), in DELAY,
+            source "assumption: the order of a remote read's extra time on Xeon servers";
+        /// Most bytes of writes on their way between the root ports.
+        outstanding: Bytes = Bytes(8 << 10), in Bytes(MAX_PAYLOAD_BYTES)..=Bytes(1 << 30),
+            source "assumption: no vendor document says; of the order of the IIO's buffer";
+    }
+}
+
+tailback_proto::parameters! {
+    /// Times in which a GPU's memory answers nothing; gaps and durations are drawn.
+    pub struct StallsParameters {
+        /// Mean time from the end of one to the next.
+        interval: Time, in Time(1)..=LONGEST;
+        /// Mean duration; all from 0 to twice this are equally likely.
+        duration: Time, in SPAN;
+    }
+}
+
+/// Down to what the slowest link leaves: what a preset or a rate gives may be set, too.
+const GPU_RATES: RangeInclusive<Rate> = Rate::from_mbps(100)..=Rate::from_gbps(100_000);
+
+/// Ten hours.
+const LONGEST: Time = Time::from_ms(36_000_000);
+
+tailback_proto::parameters! {
+    /// How the NIC fetches what it sends.
+    pub struct ReadsParameters {
+        /// Read requests outstanding times their size.
+        outstanding: Bytes = Bytes(16 << 10), in Bytes(1)..=Bytes(1 << 30),
+            source "assumption: 32 requests of 512 B";
+        /// From a read request to its last completion.
+        latency: Time = Time::from_ns(700), in SPAN,
+            source "assumption: the order of a PCIe read of memory; a GPU's takes longer";
+    }
+}
+
+const WAN: &str = "Wan et al. (RHCC), APNet 2024";
+
+/// Of a link or a memory.
+const RATES: RangeInclusive<Rate> = Rate::from_gbps(1)..=Rate::from_gbps(100_000);
+
+// The NIC's receive buffer: where packets wait for PCIe.
+//
+// Source: `mlnx_qos` and the devlink and dcbnl interfaces of mlx5: the port's buffer is split into parts, each with the
+// priorities that use it, its size, and for lossless ones xoff and xon. What passes xoff has the NIC ask its peer for a pause
+// of the priorities of that buffer, what falls to xon ends it (IEEE 802.1Qbb). A lossy buffer that is full drops
+// (`rx_discards_phy`); from a threshold on the NIC tells senders by CNPs of its own.
+//
+// Buffers take turns, a packet each.
+//
+// Leaves out: cells, and the spare part that no priority uses.
+
+/// One part of the buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReceiveBuffer {
+    pub size: u64,
+    pub xoff: Option<u64>,
+    pub xon: u64,
+    /// Priorities that use it.
+    pub priorities: u8,
+    pub fifo: Fifo,
+    pub bytes: u64,
+    pub max_bytes: u64,
+    pub paused: bool,
+}
+
+/// A NIC's receive buffer.
+#[derive(Debug)]
+pub(crate) struct ReceiveBuffers {
+    pub parts: Vec<ReceiveBuffer>,
+    /// By priority.
+    pub of: [u8; CLASSES],
+    /// Parts with a packet.
+    pub waiting: u8,
+    /// Part served last.
+    pub last: u8,
+    /// Part whose first packet is leaving.
+    pub leaving: Option<u8>,
+    /// All parts together.
+    pub level: Gauge,
+    pub dropped: u64,
+    /// CNPs that the NIC sent for its own sake.
+    pub cnps: u64,
+}
+
+impl ReceiveBuffers {
+    pub fn new(sizes: &ReceiveBufferParameters, plan: &[ReceiveBufferPlan]) -> Self {
+        let mut of = [0; CLASSES];
+        for (index, part) in plan.iter().enumerate() {
+            part.priorities.iter().for_each(|&priority| of[priority as usize] = index as u8);
+        }
+        let part = |part: &ReceiveBufferPlan| ReceiveBuffer {
+            size: if part.xoff_bytes.is_some() { sizes.lossless_size.0 } else { sizes.lossy_size.0 },
+            xoff: part.xoff_bytes,
+            xon: part.xon_bytes.unwrap_or(0),
+            priorities: part.priorities.iter().fold(0, |mask, priority| mask | 1 << priority),
+            fifo: Fifo::EMPTY,
+            bytes: 0,
+            max_bytes: 0,
+            paused: false,
+        };
+        ReceiveBuffers {
+            parts: plan.iter().map(part).collect(),
+            of,
+            waiting: 0,
+            last: 7,
+            leaving: None,
+            level: Gauge::default(),
+            dropped: 0,
+            cnps: 0,
+        }
+    }
+
+    /// The part that a priority uses: its size and its xoff.
+    pub fn part_of(&self, class: u8) -> (u64, Option<u64>) {
+        let part = &self.parts[self.of[class as usize] as usize];
+        (part.size, part.xoff)
+    }
+
+    /// The priorities that are paused together with one: those of its part.
+    pub fn paused_with(&self, class: u8) -> u8 {
+        self.parts[self.of[class as usize] as usize].priorities
+    }
+}
+
+// The PCIe link between the NIC and the root port.
+//
+// Source: PCI Express base specification 3.1, sections 2.6 and 3.5; Neugebauer et al., "Understanding PCIe performance
+// for end host networking", SIGCOMM 2018, section 3: a memory write of up to the maximum payload takes 24 B beside it.
+
+/// Bursts to the credits: a burst is short against them, so that the credits of its first writes are back before its
+/// last ones need them, as they are in hardware.
+const BURSTS_OF_CREDITS: u64 = 4;
+
+/// A PCIe link and the credits of the writes on it.
+#[derive(Debug)]
+pub(crate) struct PcieLink {
+    pub rate: Rate,
+    max_payload: u64,
+    tlp_overhead: u64,
+    credit_latency: Time,
+    pub credits: PostedCredits,
+    /// Largest burst that is one step.
+    pub burst_bytes: u64,
+    /// When the last write of what was begun has left.
+    pub free_at: Time,
+    /// Payload written.
+    pub write_bytes: u64,
+    /// With headers, both ways: nothing may exceed the rate.
+    pub link_bytes: u64,
+    /// Credits that were given back, or will be.
+    pub given_back: Credits,
+    /// Time that writes waited for credits.
+    pub stalled: Time,
+    /// Payload whose credits are away.
+    pub away: Residence,
+}
+
+/// A burst of writes on the link.
+pub(crate) struct Burst {
+    pub credits: Credits,
+    pub from: Time,
+    pub to: Time,
+    /// Time on the link.
+    pub span: Time,
+    pub stalled: Time,
+}
+
+impl PcieLink {
+    pub fn new(plan: &HostPathPlan) -> Self {
+        let granted = Credits { header: plan.pcie.header_credits as u64, data: plan.data_credits() };
+        let payload = plan.pcie.max_payload.0;
+        let by_data = granted.data * DATA_CREDIT_BYTES / BURSTS_OF_CREDITS;
+        let by_headers = granted.header * payload / BURSTS_OF_CREDITS;
+        // Whole writes, at least one.
+        let burst = by_data.min(by_headers) / payload * payload;
+        PcieLink {
+            rate: plan.pcie.rate,
+            max_payload: payload,
+            tlp_overhead: plan.tlp_overhead_bytes,
+            credit_latency: plan.pcie.credit_latency,
+            credits: PostedCredits::new(granted),
+            burst_bytes: burst.max(payload),
+            free_at: Time::ZERO,
+            write_bytes: 0,
+            link_bytes: 0,
+            given_back: Credits::default(),
+            stalled: Time::ZERO,
+            away: Residence::default(),
+        }
+    }
+
+    /// Sends a burst from `at` on, as soon as there are credits.
+    pub fn depart(&mut self, at: Time, bytes: u64) -> Burst {
+        let credits = Credits::of_write(bytes, self.max_payload);
+        let link_bytes = bytes + credits.header * self.tlp_overhead;
+        let span = self.rate.serialization(link_bytes);
+        let (from, to) = self.credits.departure(credits, at, span);
+        let stalled = to - (at + span);
+        self.stalled += stalled;
+        self.write_bytes += bytes;
+        self.link_bytes += link_bytes;
+        Burst { credits, from, to, span, stalled }
+    }
+
+    /// Books when the credits of a burst come back that ends from `from` to `to`.
+    pub fn give_back(&mut self, now: Time, bytes: u64, burst: &Burst, from: Time, to: Time) {
+        let (from, to) = (from + self.credit_latency, to + self.credit_latency);
+        self.credits.send(burst.credits, from, to);
+        self.given_back.header += burst.credits.header;
+        self.given_back.data += burst.credits.data;
+        self.away.pass(now, bytes, (burst.from, burst.to), (from, to));
+    }
+
+    /// Time that the completions of a read take on the link: as a write's, the other way.
+    pub fn read_span(&self, bytes: u64) -> Time {
+        let headers = bytes.div_ceil(self.max_payload);
+        self.rate.serialization(bytes + headers * self.tlp_overhead)
+    }
+}
+
+// The integrated I/O controller: the buffer between PCIe and the mesh.
+//
+// What is in it came over PCIe and is not yet written. Its size is the data credits that it grants (93 cache lines on the
+// servers of Agarwal et al., "Host congestion control", SIGCOMM 2023, section 3), its service time what follows takes.
+
+/// Bytes that come in evenly over one span and leave evenly over another.
+#[derive(Clone, Copy, Debug)]
+struct HeldBytes {
+    bytes: u64,
+    arrival: (Time, Time),
+    end: (Time, Time),
+}
+
+/// Bytes that stay somewhere for a while: those in the IIO; those whose credits are away.
+#[derive(Debug)]
+pub(crate) struct Residence {
+    /// Those that may still be there, oldest first.
+    bursts: VecDeque<HeldBytes>,
+    /// Occupancy over time of all bursts, byte-ps, each counted to its end.
+    booked: u128,
+    /// Bytes that came.
+    pub passed_bytes: u64,
+    /// Largest occupancy from the last sample to `seen_to`.
+    max_bytes: u64,
+    seen_to: Time,
+    /// What was there over time until `seen_to`, byte-ps, and how many bursts have come: for the books.
+    #[cfg(debug_assertions)]
+    held: f64,
+    #[cfg(debug_assertions)]
+    came: u64,
+}
+
+impl Default for Residence {
+    fn default() -> Self {
+        Residence {
+            bursts: VecDeque::with_capacity(64),
+            booked: 0,
+            passed_bytes: 0,
+            max_bytes: 0,
+            seen_to: Time::ZERO,
+            #[cfg(debug_assertions)]
+            held: 0.0,
+            #[cfg(debug_assertions)]
+            came: 0,
+        }
+    }
+}
+
+/// Mean of `max(x, at)` over x from one instant to another, doubled.
+fn twice_mean_after(span: (Time, Time), at: Time) -> u128 {
+    let (from, to, at) = (span.0 .0 as u128, span.1 .0 as u128, at.0 as u128);
+    if at <= from {
+        from + to
+    } else if at >= to {
+        2 * at
+    } else {
+        (2 * at * (at - from) + (to * to - at * at)) / (to - from)
+    }
+}
+
+/// What of `bytes` that pass evenly over a span has passed; all at once, at its end, if the span is no time.
+fn passed(bytes: u64, span: (Time, Time), at: Time) -> u64 {
+    if at >= span.1 {
+        bytes
+    } else if at <= span.0 {
+        0
+    } else {
+        // Bursts are at most a packet and spans below a second: 64 bits are enough.
+        bytes.saturating_mul((at - span.0).0) / (span.1 - span.0).0
+    }
+}
+
+impl Residence {
+    /// A burst passes: it begins to come at `now` or later, and not before those that passed have come.
+    pub fn pass(&mut self, now: Time, bytes: u64, arrival: (Time, Time), end: (Time, Time)) {
+        self.see_to(now);
+        while self.bursts.front().is_some_and(|burst| burst.end.1 <= now) {
+            self.bursts.pop_front();
+        }
+        let residence = end.0 .0 + end.1 .0 - arrival.0 .0 - arrival.1 .0;
+        self.booked += bytes as u128 * residence as u128 / 2;
+        self.passed_bytes += bytes;
+        self.bursts.push_back(HeldBytes { bytes, arrival, end });
+        #[cfg(debug_assertions)]
+        {
+            self.came += 1;
+        }
+    }
+
+    /// Largest occupancy since the last sample. What is to come counts when it has come: a burst may be booked long before.
+    pub fn take_max(&mut self, now: Time) -> u64 {
+        self.see_to(now);
+        let held = self.occupancy(now);
+        std::mem::replace(&mut self.max_bytes, held).max(held)
+    }
+
+    /// Looks for the largest occupancy up to an instant. It grows and falls evenly, and is largest where a burst has come or
+    /// begins to leave; what leaves at once there is still counted.
+    fn see_to(&mut self, now: Time) {
+        let mut most = self.max_bytes;
+        for burst in &self.bursts {
+            for at in [burst.arrival.1, burst.end.0] {
+                if self.seen_to < at && at <= now {
+                    let leaves = self.bursts.iter().filter(|burst| burst.end == (at, at));
+                    most = most.max(self.occupancy(at) + leaves.map(|burst| burst.bytes).sum::<u64>());
+                }
+            }
+        }
+        #[cfg(debug_assertions)]
+        {
+            self.held += self.integral(self.seen_to, now);
+        }
+        (self.max_bytes, self.seen_to) = (most, now);
+    }
+
+    /// Bytes in the buffer, integrated from one instant to another, byte-ps, worked out anew: between the instants at which a
+    /// burst begins or ends to come or to leave, they grow and fall evenly.
+    #[cfg(debug_assertions)]
+    fn integral(&self, from: Time, to: Time) -> f64 {
+        let share = |span: (Time, Time), at: f64| {
+            let (begin, end) = (span.0 .0 as f64, span.1 .0 as f64);
+            if at >= end {
+                1.0
+            } else {
+                ((at - begin) / (end - begin)).max(0.0)
+            }
+        };
+        let found = |at: f64| -> f64 {
+            let held =
+                |burst: &HeldBytes| burst.bytes as f64 * (share(burst.arrival, at) - share(burst.end, at));
+            self.bursts.iter().map(held).sum()
+        };
+        let ends = self.bursts.iter().flat_map(|b| [b.arrival.0, b.arrival.1, b.end.0, b.end.1]);
+        let mut at: Vec<Time> = ends.filter(|&at| from < at && at < to).chain([from, to]).collect();
+        at.sort_unstable();
+        at.windows(2)
+            .map(|at| (at[1] - at[0]).0 as f64 * found((at[0].0 as f64 + at[1].0 as f64) / 2.0))
+            .sum()
+    }
+
+    /// Little's law: what was found there over time is each burst's bytes times its own stay, of which whole byte-ps are
+    /// booked. What is wrong, if they differ.
+    #[cfg(debug_assertions)]
+    pub fn judge(&self, now: Time) -> Option<String> {
+        let (held, waited) = (self.held + self.integral(self.seen_to, now), self.byte_time(now) as f64);
+        // Of bursts that stay, the mean until now is in whole picoseconds.
+        let stay = self.bursts.iter().map(|burst| burst.bytes as f64).sum::<f64>();
+        let differ = (held - waited).abs() > waited * 1e-9 + 2.0 * self.came as f64 + stay;
+        differ.then(|| format!("held {held:e} byte-ps, and its bursts stayed for {waited:e}"))
+    }
+
+    /// Bytes in the buffer at an instant that is not before the last packet's beginning.
+    pub fn occupancy(&self, at: Time) -> u64 {
+        let held = |burst: &HeldBytes| {
+            passed(burst.bytes, burst.arrival, at).saturating_sub(passed(burst.bytes, burst.end, at))
+        };
+        self.bursts.iter().map(held).sum()
+    }
+
+    /// Occupancy added up over time until `now`, byte-ps.
+    pub fn byte_time(&self, now: Time) -> u128 {
+        let rest = |burst: &HeldBytes| {
+            let wait = twice_mean_after(burst.end, now) - twice_mean_after(burst.arrival, now);
+            burst.bytes as u128 * wait / 2
+        };
+        self.booked - self.bursts.iter().map(rest).sum::<u128>()
+    }
+}
+
+// How a NIC fetches what it sends over PCIe.
+
+/// How a NIC fetches what it sends: requests are outstanding all the time, so what has been fetched is ahead of the wire
+/// by up to that many bytes.
+#[derive(Debug)]
+pub(crate) struct Reads {
+    pub outstanding_bytes: u64,
+    pub latency: Time,
+    /// When the payload of the next packet is fetched.
+    pub fetched: Time,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_may_be_there_before_the_last_byte_has_come() {
+        let mut iio = Residence::default();
+        let ns = Time::from_ns;
+        iio.pass(Time::ZERO, 1000, (ns(0), ns(10)), (ns(100), ns(110)));
+        iio.pass(Time::ZERO, 1000, (ns(50), ns(150)), (ns(200), ns(210)));
+        // 1,500 B are there when the first burst begins to leave, ten times as fast as the second comes.
+        assert_eq!(iio.take_max(ns(99)), 1490);
+        assert_eq!(iio.take_max(ns(160)), 1500);
+        assert_eq!(iio.take_max(ns(300)), 1000);
+        assert_eq!(iio.take_max(ns(400)), 0);
+    }
+
+    #[test]
+    fn what_leaves_at_once_has_been_there() {
+        let mut iio = Residence::default();
+        let ns = Time::from_ns;
+        iio.pass(Time::ZERO, 1000, (ns(0), ns(10)), (ns(100), ns(100)));
+        iio.pass(Time::ZERO, 1000, (ns(50), ns(150)), (ns(200), ns(210)));
+        assert_eq!(iio.take_max(ns(90)), 1400);
+        assert_eq!(iio.take_max(ns(120)), 1500);
+        assert_eq!(iio.take_max(ns(130)), 800);
+    }
+
+    /// Bursts that stay are judged, too, and a stay that is booked a picosecond longer for each byte is noticed.
+    #[test]
+    #[cfg(debug_assertions)]
+    fn what_was_found_there_is_what_stayed() {
+        let mut iio = Residence::default();
+        let ns = Time::from_ns;
+        for at in 0..100 {
+            let to = 10 * at + 7 * (at % 3);
+            iio.pass(ns(10 * at), 1000 + at, (ns(10 * at), ns(to)), (ns(to + 90), ns(to + 90 + at % 5)));
+            assert_eq!(iio.judge(ns(10 * at + 5)), None);
+        }
+        iio.take_max(ns(1050));
+        assert_eq!(iio.judge(ns(1060)), None);
+        iio.booked += 100 * 1050;
+        assert!(iio.judge(ns(1060)).is_some());
+    }
+
+    #[test]
+    fn the_counter_grows_by_what_is_there() {
+        let mut iio = Residence::default();
+        let ns = Time::from_ns;
+        iio.pass(Time::ZERO, 1000, (ns(10), ns(20)), (ns(110), ns(120)));
+        assert_eq!(iio.occupancy(ns(15)), 500);
+        assert_eq!(iio.occupancy(ns(60)), 1000);
+        assert_eq!(iio.byte_time(ns(10)), 0);
+        // A triangle, then a rectangle.
+        assert_eq!(iio.byte_time(ns(20)), 1000 * 10_000 / 2);
+        assert_eq!(iio.byte_time(ns(30)), 1000 * 10_000 / 2 + 1000 * 10_000);
+        assert_eq!(iio.byte_time(ns(500)), 1000 * 100_000);
+    }
 }

@@ -1,7 +1,7 @@
 //! Mode 3, HPCC: each switch writes its load into data packets, and the ACK brings it to the sender.
 
 use super::super::plan::Hpcc as Parameters;
-use super::{whole, Ack, Carried, Flows, Leaving, Start};
+use super::{whole, Ack, Flows, Leaving, PerPacket, Start};
 
 /// Hops that a packet has room for.
 const MAX_HOPS: usize = 5;
@@ -215,16 +215,16 @@ impl Flow {
 
 /// Parameters of a step, which mode 10 takes, too.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Step {
+pub(in super::super) struct StepParameters {
     pub target_utilization: f64,
     pub max_stage: u32,
     pub additive: u64,
     pub min_rate: u64,
 }
 
-impl From<&Parameters> for Step {
+impl From<&Parameters> for StepParameters {
     fn from(p: &Parameters) -> Self {
-        Step {
+        StepParameters {
             target_utilization: p.target_utilization,
             max_stage: p.max_stage,
             additive: p.rate_ai_bps,
@@ -234,7 +234,7 @@ impl From<&Parameters> for Step {
 }
 
 /// The rate and the stage after a step from `rate` at utilization `u`: towards the target by a factor, or up by a step.
-pub(super) fn step(p: &Step, u: f64, rate: u64, stage: u32, line_rate: u64) -> (u64, u32) {
+pub(super) fn step(p: &StepParameters, u: f64, rate: u64, stage: u32, line_rate: u64) -> (u64, u32) {
     let c = u / p.target_utilization;
     let (rate, stage) = if c >= 1.0 || stage >= p.max_stage {
         (whole(rate as f64 / c).wrapping_add(p.additive), 0)
@@ -249,12 +249,12 @@ pub(super) fn step(p: &Step, u: f64, rate: u64, stage: u32, line_rate: u64) -> (
 pub(in super::super) struct Mode {
     pub parameters: Parameters,
     pub flows: Flows<Flow>,
-    pub areas: Carried<Area>,
+    pub areas: PerPacket<Area>,
 }
 
 impl Mode {
     pub fn new(parameters: &Parameters) -> Self {
-        Mode { parameters: *parameters, flows: Flows::default(), areas: Carried::default() }
+        Mode { parameters: *parameters, flows: Flows::default(), areas: PerPacket::default() }
     }
 
     pub fn pass(&mut self, leaving: &Leaving) {

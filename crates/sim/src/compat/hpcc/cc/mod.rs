@@ -10,7 +10,6 @@
 
 pub mod dcqcn;
 mod dctcp;
-mod glibc;
 mod hpcc;
 mod pint;
 mod timely;
@@ -83,9 +82,9 @@ impl<T> Default for Flows<T> {
 
 /// What each packet carries, by packet. An ACK is its data packet, turned round, and so has what that collected.
 #[derive(Debug, Default)]
-pub(super) struct Carried<T>(Vec<T>);
+pub(super) struct PerPacket<T>(Vec<T>);
 
-impl<T: Clone + Default> Carried<T> {
+impl<T: Clone + Default> PerPacket<T> {
     #[inline]
     fn set(&mut self, packet: u32, value: T) {
         if self.0.len() <= packet as usize {

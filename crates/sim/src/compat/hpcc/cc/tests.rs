@@ -21,7 +21,7 @@ impl World {
             (window, false) => window as u64,
             (window, true) => (window as u64 * qp.reaction.rate / qp.line_rate).max(1),
         };
-        let kind = if self.packets[packet].kind == super::super::packet::Kind::Nack { "N" } else { "A" };
+        let kind = if self.packets[packet].kind == super::super::packet::EntryKind::Nack { "N" } else { "A" };
         let mut line = format!(
             "{} {} {kind} {} {} {} {} {} {window} ",
             ack.now_ns.wrapping_sub(ORIGIN_NS),

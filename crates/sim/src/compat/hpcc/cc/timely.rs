@@ -1,7 +1,7 @@
 //! Mode 7, TIMELY: the gradient of the round trip, once a round trip. Packets are paced, not segments.
 
 use super::super::plan::Timely as Parameters;
-use super::{whole, Ack, Carried, Flows, Start};
+use super::{whole, Ack, Flows, PerPacket, Start};
 
 /// No key sets these (attributes `Timely*` of `RdmaHw`).
 const ALPHA: f64 = 0.875;
@@ -81,12 +81,12 @@ impl Flow {
 pub(in super::super) struct Mode {
     parameters: Parameters,
     pub flows: Flows<Flow>,
-    pub made_ns: Carried<u64>,
+    pub made_ns: PerPacket<u64>,
 }
 
 impl Mode {
     pub fn new(parameters: &Parameters) -> Self {
-        Mode { parameters: *parameters, flows: Flows::default(), made_ns: Carried::default() }
+        Mode { parameters: *parameters, flows: Flows::default(), made_ns: PerPacket::default() }
     }
 
     pub fn on_ack(&mut self, flow: u32, packet: u32, ack: &Ack) -> Option<u64> {

@@ -36,10 +36,10 @@ fn links_of(plan: &HpccPlan, without: Option<LinkDown>) -> LinkOf {
 }
 
 /// Next ports of a node, and round trip and rate of its way.
-type Found = (Vec<u32>, Option<(u64, u64)>);
+type WalkedRoute = (Vec<u32>, Option<(u64, u64)>);
 
 /// What every node has towards `host`.
-fn walk(plan: &HpccPlan, links: &LinkOf, host: u32) -> Vec<Found> {
+fn walk(plan: &HpccPlan, links: &LinkOf, host: u32) -> Vec<WalkedRoute> {
     let nodes = plan.nodes as usize;
     let mut ways: Vec<Option<(u32, u64, u64, u64)>> = vec![None; nodes];
     let mut next = vec![Vec::new(); nodes];

@@ -1,3 +1,0 @@
-//! When a device interrupts.
-
-pub mod dim;

@@ -1,3 +1,0 @@
-//! Which class of a port goes next.
-
-pub mod ets;
