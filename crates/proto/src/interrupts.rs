@@ -204,7 +204,7 @@ impl Dim {
         }
     }
 
-    /// Whether it has just turned back to the best profile.
+    /// True if it has just turned back to the best profile.
     fn is_on_top(&self) -> bool {
         match self.tuning {
             Tuning::Right => self.steps_left > 1 && self.steps_right == 1,

@@ -4,6 +4,9 @@
 //! Time, decoded headers and random draws are handed in; actions and rates are handed out. The simulator
 //! drives these types on simulated time; a data path over real interfaces can drive the same ones.
 
+// `#[inline(never)]` without a reason beside it: the function is for what most runs never need. Inlined, it would take
+// registers and cache lines from the code around it, which every packet passes.
+
 pub mod aqm;
 pub mod congestion;
 pub mod flow_control;

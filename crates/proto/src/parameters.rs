@@ -52,9 +52,9 @@ pub struct Parameter {
     /// What it measures: `duration`, `round-trip` (a time, or auto), `rate`, `size` and `frequency` in ps, bit/s, bytes
     /// and Hz; `falling rates`, a list of these; `count`, `number`, `flag`, or `choice` of words.
     pub quantity: &'static str,
-    /// Whether scenarios must give it: it has no default.
+    /// True if scenarios must give it: it has no default.
     pub required: bool,
-    /// Whether it may be absent.
+    /// True if it may be absent.
     pub optional: bool,
     /// Of a list: how many it may have. Bounds are those of each.
     pub longest: Option<usize>,
@@ -62,11 +62,11 @@ pub struct Parameter {
     pub default: Plain,
     /// Smallest value, if there is one.
     pub least: Option<Plain>,
-    /// Whether the smallest value is itself too small.
+    /// True if the smallest value is itself too small.
     pub least_is_excluded: bool,
     /// Largest value, if there is one.
     pub most: Option<Plain>,
-    /// Whether the largest value is itself too large.
+    /// True if the largest value is itself too large.
     pub most_is_excluded: bool,
     /// All values, where there are few.
     pub choices: Vec<Plain>,
@@ -151,7 +151,7 @@ pub struct Section {
     pub kind: Option<&'static str>,
     /// What it is about.
     pub about: &'static str,
-    /// Whether scenarios may give each for all rates of links, or by their rates.
+    /// True if scenarios may give each for all rates of links, or by their rates.
     pub by_rate: bool,
     /// What can be set.
     pub parameters: Vec<Parameter>,
@@ -180,7 +180,7 @@ pub trait Declared: Clone + std::fmt::Debug {
     const ABOUT: &'static str;
     /// All parameters, in the order in which they are declared.
     fn describe() -> Vec<Parameter>;
-    /// Whether each is within its bounds.
+    /// True if each is within its bounds.
     ///
     /// # Errors
     /// The first that is not.
@@ -461,13 +461,13 @@ pub trait Value: Copy {
     type Bound: PartialOrd + Value;
     /// Its name in [`Parameter::quantity`].
     const QUANTITY: &'static str;
-    /// Whether there may be none.
+    /// True if there may be none.
     const OPTIONAL: bool = false;
     /// Of a list: how many it may have.
     const LONGEST: Option<usize> = None;
     /// In base units.
     fn plain(self) -> Plain;
-    /// Whether it lies in these bounds; what is absent does.
+    /// True if it lies in these bounds; what is absent does.
     fn is_within(&self, bounds: &impl RangeBounds<Self::Bound>) -> bool;
 }
 

@@ -21,7 +21,7 @@ const BYTES_PER_WEIGHT: i64 = 64;
 /// Weights of classes that have none: equal among each other.
 const EQUAL: i64 = 100 / CLASSES as i64;
 
-/// Whose turn it is where classes take turns packet by packet: the highest strict class, else the next after `last`.
+/// The next class where classes take turns packet by packet: the highest strict class, else the next after `last`.
 /// `eligible` must not be 0.
 #[inline]
 pub fn pick_round_robin(eligible: u8, strict: u8, last: u8) -> u8 {
@@ -92,7 +92,7 @@ impl Ets {
         self.turn
     }
 
-    /// As many new rounds as it takes until one of `group` may send. Who has nothing to send keeps no credit.
+    /// Begins new rounds until one class of `group` may send. Classes with nothing to send keep no credit.
     fn begin_round(&mut self, group: u8) {
         let in_group = |class: &usize| group & (1 << class) != 0;
         let rounds = |class: usize| (self.quantum[class] - self.credit[class]) / self.quantum[class];

@@ -99,7 +99,7 @@ impl Rate {
         Rate(n * 1_000_000_000)
     }
 
-    /// As a controller computes with it.
+    /// In bit/s, as a number that controllers compute with.
     pub fn bps(self) -> f64 {
         self.0 as f64
     }

@@ -39,13 +39,11 @@ use crate::fabric::packet::{Packet, PacketKind, ACK_REQUEST, CE, CE_ECHO, CWR, E
 use crate::fabric::port::CaptureNote;
 use crate::world::World;
 
-/// Where a capture goes.
 pub type Output = Box<dyn Write + Send + Sync>;
 
 /// Powers of ten of a second that times are in, negative: picoseconds.
 const TIME_RESOLUTION: u8 = 12;
 
-/// What to capture.
 #[derive(Clone, Debug)]
 pub struct CaptureSettings {
     /// Links by their ends (`sw0:h4`, both directions), nodes (all links of theirs), or `all`.
@@ -252,7 +250,7 @@ impl Capture {
         }
     }
 
-    /// Whether it cannot be written any further.
+    /// True if it cannot be written any further.
     pub fn failed(&self) -> bool {
         self.error.is_some()
     }

@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use tailback_proto::units::Time;
 
-/// What a core does, in the words of `mpstat`: %irq, %soft, %sys, %guest. The rest is %idle.
+/// The purpose of a core's work, in the words of `mpstat`: %irq, %soft, %sys, %guest. The rest is %idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Purpose {
@@ -26,7 +26,7 @@ pub(crate) enum Purpose {
 /// Kinds of [`Purpose`].
 pub(crate) const PURPOSES: usize = 4;
 
-/// Whose share of the core a piece of work counts against.
+/// The share of the core that a piece of work counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     /// Nobody's: a hard interrupt.
@@ -40,7 +40,7 @@ pub(crate) enum Share {
 pub(crate) struct Core<Work> {
     /// The work under way. None: the core sleeps, or is between two pieces of work.
     work: Option<Work>,
-    /// The owner is choosing the next piece of work, and need not be told of more.
+    /// The owner is choosing the next piece of work, and need not be notified of more.
     entered: bool,
     busy_until: Time,
     /// Time of the latest piece of work, by [`Purpose`].
@@ -76,7 +76,7 @@ impl<Work: Copy> Core<Work> {
         self.work
     }
 
-    /// Whether the core has nothing to do, so that new work begins at once.
+    /// True if the core is idle, so that new work begins at once.
     pub fn is_free(&self) -> bool {
         self.work.is_none() && !self.entered
     }
@@ -92,7 +92,7 @@ impl<Work: Copy> Core<Work> {
         self.work.is_some().then_some(self.busy_until)
     }
 
-    /// Whether softirqs come next, if some are `pending`. `shared`: threads want the core, too.
+    /// True if softirqs come next, if some are `pending`. `shared`: threads want the core, too.
     pub fn softirqs_are_next(&mut self, pending: bool, shared: bool) -> bool {
         if !shared {
             self.lead = 0;
@@ -159,7 +159,7 @@ impl<Work: Copy> Core<Work> {
         self.spent[purpose as usize].0 as f64 - self.ahead(purpose as usize, now)
     }
 
-    /// What is left of the work under way.
+    /// Remaining time of the current work.
     fn left(&self, now: Time) -> Time {
         // Most of the cores that are looked at do nothing.
         if self.busy_until <= now {

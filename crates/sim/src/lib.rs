@@ -12,6 +12,9 @@
 //! # }
 //! ```
 
+// `#[inline(never)]` without a reason beside it: the function is for what most runs never need. Inlined, it would take
+// registers and cache lines from the code around it, which every packet passes.
+
 // Helpers of the tests in `tests` name this crate so; those of tests inside it use them, too.
 #[cfg(test)]
 extern crate self as tailback_sim;

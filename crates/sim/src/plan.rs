@@ -97,7 +97,6 @@ pub struct Plan {
     pub failures: Vec<FailurePlan>,
     /// Network namespaces joined by veth pairs; none: there are none.
     pub veth: Option<VethNetworkPlan>,
-    /// What to record.
     pub record: RecordParameters,
 }
 

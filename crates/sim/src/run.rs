@@ -10,7 +10,7 @@ use crate::event::Event;
 pub(crate) struct Run {
     pub now: Time,
     pub events: EventQueue,
-    /// Whether an event may be kept beside them: see [`Self::schedule_quiet`].
+    /// True if an event may be kept beside them: see [`Self::schedule_quiet`].
     pub keeps_beside: bool,
     /// Where nodes take turns: what happens to them.
     pub turns: Turns,
@@ -22,10 +22,10 @@ pub(crate) struct Run {
     pub skips: Skips,
 }
 
-/// What was skipped: when by the clock, and for how long, in order.
+/// Skipped spans: when by the clock, and for how long, in order.
 ///
 /// `now` goes on as if nothing had been skipped, so that all that is pending stays where it is. What is set for a time of the
-/// plan comes nearer by as much. Times that are recorded are told by [`Skips::told`].
+/// plan comes nearer by as much. [`Skips::simulated_at`] gives the times to record.
 #[derive(Debug, Default)]
 pub(crate) struct Skips {
     log: Vec<(Time, Time)>,
@@ -40,11 +40,14 @@ impl Skips {
     }
 
     /// The simulated time of a time by the clock.
-    pub fn told(&self, at: Time) -> Time {
+    pub fn simulated_at(&self, at: Time) -> Time {
         if at == Time::NEVER {
             return at;
         }
-        self.log.iter().take_while(|(when, _)| *when < at).fold(at, |told, (_, length)| told + *length)
+        self.log
+            .iter()
+            .take_while(|(when, _)| *when < at)
+            .fold(at, |simulated, (_, length)| simulated + *length)
     }
 }
 
@@ -89,7 +92,7 @@ impl Run {
         }
     }
 
-    /// The same of an event that seldom schedules any but another of its kind. The first such is kept beside the queue, which
+    /// Schedules an event whose handler seldom schedules any other kind. The first such is kept beside the queue, which
     /// costs less: see [`EventQueue::keep_beside`].
     #[inline(always)] // a departure has it once
     pub fn schedule_quiet(&mut self, time: Time, event: Event) {
@@ -101,7 +104,7 @@ impl Run {
         }
     }
 
-    /// The same at a place of its own.
+    /// Schedules an event with a given key.
     pub fn schedule_at(&mut self, place: EventKey, code: u32) {
         if self.turns.are_taken() {
             self.turns.push(place, code);

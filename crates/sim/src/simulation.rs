@@ -36,7 +36,7 @@ pub struct Simulation {
     skipping: Option<Box<skipping::Skipping>>,
     /// There are controllers that are not built in, which may see the order of what happens at different nodes.
     external: bool,
-    /// What is kept of messages that have left their slots.
+    /// Rows of messages that have left their slots.
     rows: FlowRows,
     listed: ListedQueues,
 }
@@ -50,7 +50,6 @@ pub struct Progress {
     pub packet_hops: u64,
     /// Events executed so far.
     pub events: u64,
-    /// Whether the run is over.
     pub done: bool,
 }
 
@@ -63,7 +62,7 @@ impl Simulation {
         Simulation::with_controls(plan, &[])
     }
 
-    /// The same with controllers that are not built in, by their numbers in the plan.
+    /// As [`Self::new`], with controllers that are not built in, by their numbers in the plan.
     ///
     /// # Errors
     /// Where the plan is impossible.
@@ -129,7 +128,7 @@ impl Simulation {
         self.capture.take().map_or(Ok(()), |capture| capture.finish(&self.world))
     }
 
-    /// Whether a capture cannot be written any further: [`Self::end_capture`] says why.
+    /// True if a capture cannot be written any further: [`Self::end_capture`] says why.
     pub fn capture_failed(&self) -> bool {
         self.capture.as_ref().is_some_and(Capture::failed)
     }
@@ -220,7 +219,6 @@ impl Simulation {
         &mut self.world
     }
 
-    /// How far the run is.
     pub fn progress(&self) -> Progress {
         let (packet_hops, events) = self.in_parts();
         Progress {

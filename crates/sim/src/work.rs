@@ -89,7 +89,7 @@ pub trait Work: Send + Sync + std::fmt::Debug {
     fn on_arrived(&mut self, _arrived: Arrived, _network: &mut dyn Network) {}
     /// Ranks that have finished, in the order in which they did.
     fn finished(&self) -> &[Finished];
-    /// Whether nothing is left to do, or nothing can be done.
+    /// True if nothing is left to do, or nothing can be done.
     fn is_over(&self) -> bool;
     /// Why the work cannot go on: one line.
     fn problem(&self) -> Option<&str>;
@@ -99,7 +99,7 @@ pub trait Work: Send + Sync + std::fmt::Debug {
     fn jobs(&self) -> Vec<JobRecord> {
         Vec::new()
     }
-    /// What the first rank has done of the layers of a workload so far.
+    /// Progress of the first rank through the layers of a workload.
     fn layers(&self) -> &[LayerRecord] {
         &[]
     }
@@ -170,7 +170,7 @@ impl JobRecord {
         }
     }
 
-    /// Whether there is room for a span.
+    /// True if there is room for a span.
     pub fn has_room(&self) -> bool {
         self.spans.len() < MOST_SPANS
     }

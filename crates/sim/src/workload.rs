@@ -22,7 +22,7 @@ const SHARED_COMPLETIONS: u64 = 100;
 /// Writers of one host to another.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    /// What its queue pairs send.
+    /// The messages of its queue pairs.
     pub writes: EqualWrites,
     pub tx_depth: u64,
     pub messages: Option<u64>,
@@ -33,7 +33,7 @@ pub(crate) struct Writer {
     /// Number of its first queue pair among all of writers of the same two hosts; of a single message, among those of its item.
     pub first_number: u32,
     pub qps: u32,
-    /// What a packet that waits counts for in the host's backlog: the mean payload, bytes, rounded up.
+    /// The bytes by which a waiting packet counts in the host's backlog: the mean payload, bytes, rounded up.
     pub backlog_weight: u32,
 }
 
@@ -98,7 +98,7 @@ impl Writer {
         .map(|frame| frame + PREAMBLE_AND_GAP_BYTES + extra)
     }
 
-    /// How many messages to post now: up to the depth, of what the completions seen so far leave room for.
+    /// Messages to post now: up to the depth, as far as completions have made room.
     pub fn to_post(&self, posted: u64, completed: u64) -> u64 {
         if self.stopped {
             return 0;

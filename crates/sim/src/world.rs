@@ -308,7 +308,7 @@ impl World {
         }
     }
 
-    /// Whether the fabric is so large that it pays.
+    /// True if the fabric is so large that prefetching pays.
     #[inline]
     pub fn looks_ahead(&self) -> bool {
         self.fabric.ports.len() >= MANY_PORTS
@@ -396,8 +396,8 @@ impl World {
         }
     }
 
-    /// The same at the beginning of a node's turn, for all that happens in it up to `last` as far as it is known, and for the
-    /// node that has its turn next.
+    /// Prefetches at the beginning of a node's turn: for its known events up to `last`, and for the node whose turn is
+    /// next.
     #[inline]
     pub fn look_ahead_in_turn(&self, last: Time, next: Option<usize>) {
         if !self.looks_ahead() {

@@ -29,7 +29,7 @@ fn clock(now: Time) -> u32 {
     units(now.ps() / 1000 + UPTIME_NS)
 }
 
-/// Whether `a` is before `b`, where the clock may have wrapped.
+/// True if `a` is before `b`, where the clock may have wrapped.
 fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
@@ -71,7 +71,7 @@ pub(super) struct Law {
     mtu_bytes: u32,
     /// Mark ECN-capable packets instead of dropping them.
     ecn: bool,
-    /// Whether `first_above_time` survives an empty queue.
+    /// True if `first_above_time` survives an empty queue.
     stale: bool,
 }
 
@@ -138,7 +138,7 @@ impl CodelState {
         from.wrapping_add(((p.interval as u64 * fraction) >> 32) as u32)
     }
 
-    /// Whether packets have been above the target for an interval, judged by the one at the head.
+    /// True if packets have been above the target for an interval, judged by the one at the head.
     fn too_long(
         &mut self,
         skb: Option<&Skb>,
@@ -388,7 +388,7 @@ struct Flow {
     packets: List,
     deficit: i64,
     codel: CodelState,
-    /// Whether it is in one of the lists of flows, and the flow after it there.
+    /// True if it is in one of the lists of flows, and the flow after it there.
     listed: bool,
     next: u32,
 }
@@ -425,7 +425,7 @@ impl Round {
     }
 }
 
-/// What is queued, over all flows.
+/// Packets and bytes queued, over all flows.
 #[derive(Clone, Debug)]
 struct Backlog {
     slab: Slab,

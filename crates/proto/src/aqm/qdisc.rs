@@ -41,7 +41,7 @@ impl Discipline {
     }
 }
 
-/// What all disciplines count, as `tc -s qdisc` prints it.
+/// Counters of every discipline, as `tc -s qdisc` prints them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QdiscStatistics {
     /// Bytes given to the device, or to the discipline above.
@@ -56,7 +56,7 @@ pub struct QdiscStatistics {
     pub requeues: u64,
 }
 
-/// What a discipline counts of its own.
+/// Counters of one discipline only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnStatistics {
     None,
@@ -86,7 +86,7 @@ impl From<Discipline> for Qdisc {
 }
 
 impl Qdisc {
-    /// Whether packets go straight to the device: then nothing is offered here, and nothing comes out.
+    /// True if packets go straight to the device: then nothing is offered here, and nothing comes out.
     pub fn is_noqueue(&self) -> bool {
         matches!(self.discipline, Discipline::Noqueue)
     }
@@ -291,7 +291,7 @@ pub struct Skb {
     pub bytes: u32,
     /// Hash over addresses and ports (`skb_get_hash`), equal for all packets of a flow. All 32 bits must be well mixed.
     pub flow_hash: u32,
-    /// Whether the IP header says ECT(0), ECT(1) or CE, so that it can be marked (`INET_ECN_set_ce`).
+    /// True if the IP header says ECT(0), ECT(1) or CE, so that it can be marked (`INET_ECN_set_ce`).
     pub ect: bool,
     /// When it was queued; set by the discipline.
     pub enqueued: Time,
@@ -320,7 +320,7 @@ impl Skb {
 pub enum Enqueue {
     /// It is queued.
     Queued {
-        /// Whether it was marked CE.
+        /// True if it was marked CE.
         marked: bool,
     },
     /// It was dropped.
@@ -475,7 +475,7 @@ crate::parameters! {
     }
 }
 
-/// How much may wait.
+/// The limit of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FifoLimit {
     /// `pfifo`.
@@ -616,12 +616,12 @@ impl Tbf {
         self.watchdog
     }
 
-    /// Whether a packet of this size ever gets enough tokens.
+    /// True if a packet of this size ever gets enough tokens.
     pub fn admits(&self, bytes: u32) -> bool {
         bytes <= self.burst_bytes
     }
 
-    /// Whether the packet at the head, `head` bytes long, may go; it then takes its tokens. None: there is no packet.
+    /// True if the packet at the head, `head` bytes long, may go; it then takes its tokens. None: there is no packet.
     pub fn lets_go(&mut self, now: Time, head: Option<u32>) -> bool {
         self.watchdog = None;
         let Some(bytes) = head else { return false };

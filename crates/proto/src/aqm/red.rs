@@ -381,7 +381,7 @@ impl EcnThresholds {
         }
     }
 
-    /// Whether to mark; `draw` gives a number in [0, 1) and is asked for only between the thresholds.
+    /// True if to mark; `draw` gives a number in [0, 1) and is asked for only between the thresholds.
     #[inline(always)] // each packet of a queue takes it: a call would cost more than the rest
     pub fn mark(&self, queue_bytes: u64, draw: impl FnOnce() -> f64) -> bool {
         if queue_bytes <= self.k_min_bytes {

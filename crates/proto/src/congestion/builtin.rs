@@ -166,7 +166,7 @@ macro_rules! controllers {
                 self.on_sent_by_others(congestion, now, payload)
             }
 
-            #[inline(never)] // what most runs never need stays out of the way of what they do
+            #[inline(never)]
             fn on_sent_by_others(&mut self, congestion: &Congestion, now: Time, payload: u64) -> f64 {
                 match (self, congestion) {
                     $((Flow::$Name(flow), Congestion::$Name(law)) => {

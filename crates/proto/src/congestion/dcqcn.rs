@@ -184,7 +184,7 @@ pub struct ReactionPoint {
     timer_events: u32,
     byte_events: u32,
     cnp_in_alpha_period: bool,
-    /// Whether the limiter is on: from the first CNP until the highest rate is reached again.
+    /// True if the limiter is on: from the first CNP until the highest rate is reached again.
     limited: bool,
 }
 
@@ -322,7 +322,7 @@ impl ReactionPoint {
         self.alpha
     }
 
-    /// Whether a limiter is on.
+    /// True if a limiter is on.
     pub fn is_limited(&self) -> bool {
         self.limited
     }

@@ -25,7 +25,7 @@ parameters! {
     }
 }
 
-/// What a flow's controller hears.
+/// An input of a flow's controller.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
     /// A packet is being sent, with its bytes of payload.
@@ -37,7 +37,7 @@ pub enum Input<'a> {
     Timeout,
 }
 
-/// What a flow may do from now on.
+/// The rate, window and timer of a flow from now on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answer {
     /// bit/s, above 0 and up to the link's rate.

@@ -220,7 +220,7 @@ impl HostCc {
         self.ladder.level()
     }
 
-    /// Whether packets that reach the transport are marked CE.
+    /// True if packets that reach the transport are marked CE.
     pub fn marks(&self) -> bool {
         self.marks
     }

@@ -274,8 +274,8 @@ impl Hpcc {
 // or the one above by chance, so that it is right on average. A packet keeps the largest number of its way. Only a share
 // `probability` of the packets has one: a hash of the packet, which all switches know, says which.
 //
-// Where the paper leaves it open, as in the HPCC authors' simulator: the smallest load told is 1/512, and a flow's first
-// ACK with a digest only begins its round trip.
+// Where the paper leaves it open, as in the HPCC authors' simulator: the smallest load coded is 1/512, and a flow's
+// first ACK with a digest only begins its round trip.
 //
 // Leaves out: the switch's arithmetic (logarithms by table, and numbers of 16 bits: here U is a float, and only the digest
 // is rounded), other queries beside this one, and that the largest of several rounded numbers is on average a little above the
@@ -330,14 +330,14 @@ impl Digests {
         Ok(Digests { base_rtt_ps: p.base_rtt.0 .0 as f64, carriers: p.probability * 2f64.powi(32), loads })
     }
 
-    /// Whether a packet with this hash carries one.
+    /// True if a packet with this hash carries one.
     pub fn is_carrier(&self, hash: u32) -> bool {
         (hash as f64) < self.carriers
     }
 
     /// The code of a load; `chance`, in [0, 1), takes it down or up.
     pub fn code(&self, load: f64, chance: f64) -> NonZeroU16 {
-        let above = self.loads.partition_point(|&told| told <= load);
+        let above = self.loads.partition_point(|&coded| coded <= load);
         let index = match (above.checked_sub(1), self.loads.get(above)) {
             (None, _) => 0,
             (Some(last), None) => last,

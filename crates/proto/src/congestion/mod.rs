@@ -46,7 +46,7 @@ use std::ops::Deref;
 use crate::units::{Rate, Time};
 use parameters::{Declared, Profile, Refused};
 
-/// What an egress port wrote into a packet that left it (Li et al., "HPCC", SIGCOMM 2019, section 4).
+/// Telemetry that an egress port wrote into a packet (Li et al., "HPCC", SIGCOMM 2019, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HopTelemetry {
     /// When the packet left its queue, by the switch's clock: only differences matter.
@@ -59,7 +59,7 @@ pub struct HopTelemetry {
     pub rate: Rate,
 }
 
-/// What an acknowledgement tells a controller. Bytes are positions in, or spans of, the flow's stream of payload.
+/// An acknowledgement as a controller sees it. Bytes are positions in, or spans of, the flow's payload stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckInfo<'a> {
     /// When the acknowledgement arrived.
@@ -70,8 +70,8 @@ pub struct AckInfo<'a> {
     pub rtt: Time,
     /// The receiving host's share of that: from the packet's arrival at its NIC to the making of the answer.
     pub receiver_delay: Time,
-    /// Whether the answered packet ended a burst and is acknowledged for the first time. Always false if the
-    /// sender paces packets.
+    /// True if the answered packet ended a burst and is acknowledged for the first time. Always false if the sender
+    /// paces packets.
     pub completes_burst: bool,
     /// Bytes acknowledged for the first time.
     pub newly_acked_bytes: u64,
@@ -79,7 +79,7 @@ pub struct AckInfo<'a> {
     pub acknowledged_bytes: u64,
     /// End of what was sent: the next new byte's position.
     pub sent_bytes: u64,
-    /// Whether the answered packet carried a CE mark.
+    /// True if the answered packet carried a CE mark.
     pub marked: bool,
     /// Switches that the packet passed on its way, if a controller asks for their number
     /// ([`Uses::hop_count`]).
@@ -140,7 +140,7 @@ impl Uses {
     };
 }
 
-/// What is known about a flow's link and packets before it begins.
+/// A flow's link and packets, known before it begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     /// Rate of the sender's link.
@@ -273,7 +273,7 @@ pub trait Controller: Debug + Sized + 'static {
         Time::NEVER
     }
 
-    /// Whether the rate, as of the last input, is the lowest that it may be set to.
+    /// True if the rate, as of the last input, is the lowest that it may be set to.
     #[inline]
     fn is_at_min_rate(&self, _law: &Self::Law) -> bool {
         false
@@ -306,7 +306,7 @@ pub trait Controller: Debug + Sized + 'static {
     /// The timer may be due.
     fn on_timeout(&mut self, _law: &Self::Law, _now: Time) {}
 
-    /// Whether to send a probe now. Asked after each packet and each timeout.
+    /// True if to send a probe now. Asked after each packet and each timeout.
     fn takes_probe(&mut self) -> bool {
         false
     }
@@ -348,12 +348,12 @@ struct Round {
 }
 
 impl Round {
-    /// Whether a round trip has begun: the first acknowledgement of a flow begins it.
+    /// True if a round trip has begun: the first acknowledgement of a flow begins it.
     fn has_begun(&self) -> bool {
         self.ends_after > 0
     }
 
-    /// Whether this acknowledgement ends a round trip. If so, the next one begins.
+    /// True if this acknowledgement ends a round trip. If so, the next one begins.
     fn ends(&mut self, ack: &AckInfo) -> bool {
         let ends = ack.acknowledged_bytes > self.ends_after;
         if ends {

@@ -1,8 +1,8 @@
 //! Dynamic queue limits: how much a driver lets into its ring, as BQL uses it.
 //!
 //! Source: Linux lib/dynamic_queue_limits.c, include/linux/dynamic_queue_limits.h. The limit grows when the queue was
-//! starved: it was stopped at the limit and then ran empty before the completion was told. It shrinks by the least slack
-//! that was seen over a hold time. What is counted (bytes, or packets) is the caller's choice.
+//! starved: it was stopped at the limit and then ran empty before the completion was reported. It shrinks by the least
+//! slack that was seen over a hold time. What is counted (bytes, or packets) is the caller's choice.
 //!
 //! Leaves out: jiffies (the hold time is exact here) and the detection of stalls.
 
@@ -16,7 +16,7 @@ const MAX_OBJECT: u32 = u32::MAX / 16;
 /// Greatest limit: `DQL_MAX_LIMIT`.
 pub const MAX_LIMIT: u32 = u32::MAX / 2 - MAX_OBJECT;
 
-/// How long the least slack is looked for: 1 s (net/core/dev.c, `netdev_init_one_queue`: HZ).
+/// Time over which the least slack is taken: 1 s (net/core/dev.c, `netdev_init_one_queue`: HZ).
 pub const HOLD_TIME: Time = Time::from_ms(1000);
 
 /// Parameters: the files limit_min, limit_max and hold_time of /sys/class/net/DEV/queues/tx-N/byte_queue_limits.
@@ -26,7 +26,7 @@ pub struct DqlParameters {
     pub min_limit: u32,
     /// Nor above this, which is at most `MAX_LIMIT`.
     pub max_limit: u32,
-    /// How long the least slack is looked for.
+    /// Time over which the least slack is taken.
     pub hold_time: Time,
 }
 
@@ -43,7 +43,7 @@ pub struct Dql {
     limit: u32,
     num_queued: u32,
     num_completed: u32,
-    /// What was queued last.
+    /// Size of the last queued object.
     last_object: u32,
     /// At the completion before: what had been queued, by how much that was above the limit, and what was queued last.
     prev_num_queued: u32,
@@ -90,7 +90,7 @@ impl Dql {
         self.num_queued.wrapping_sub(self.num_completed)
     }
 
-    /// What may still be queued; the queue is stopped while this is below 0.
+    /// Room below the limit; the queue is stopped while this is negative.
     pub fn available(&self) -> i64 {
         self.limit as i64 - self.in_flight() as i64
     }
@@ -153,15 +153,16 @@ impl Dql {
 
 // A transmit queue of a veth device: the ring to its peer, what stops the queue, and its byte queue limits.
 //
-// Sources: Linux drivers/net/veth.c (`VETH_RING_SIZE`; a full ring frees the packet up to 6.1, and stops the queue of a
-// device with a qdisc since commit dc82a33297fc; the peer's poll wakes it at its end, commit 5442a9da6978),
+// Sources: Linux drivers/net/veth.c (`VETH_RING_SIZE`; a full ring frees the packet up to 6.1, and stops the queue of
+// a device with a qdisc since commit dc82a33297fc; the peer's poll wakes it at its end, commit 5442a9da6978),
 // include/linux/ptr_ring.h (the consumer clears entries in batches of 16), and the series "veth: add Byte Queue Limits
-// (BQL) support", v7, of June 2026: one unit a packet is charged, and completed as packets are taken from the ring; over
-// `tx-usecs` completions are collected, and told at once when more than the limit are (`n_bql` above `dql.limit`).
-// XDP frames are not charged. The text of v7's patches was not at hand, only its cover letter and list of changes.
+// (BQL) support", v7, of June 2026: one unit a packet is charged, and completed as packets are taken from the ring;
+// over `tx-usecs` completions are collected, and reported at once when more than the limit are (`n_bql` above
+// `dql.limit`). XDP frames are not charged. The text of v7's patches was not at hand, only its cover letter and list
+// of changes.
 //
-// The caller is the stack: it asks `is_stopped`, hands packets to `transmit`, and runs its qdisc when told that the
-// queue goes on. The peer's poll calls `take` and `poll_ends`.
+// The caller is the stack: it asks `is_stopped`, hands packets to `transmit`, and runs its qdisc when notified that
+// the queue goes on. The peer's poll calls `take` and `poll_ends`.
 //
 // Leaves out: several queues, races between the two ends (an operation is done before the next one begins), and that a
 // device without a qdisc has a limit at all (it cannot be stopped; assumption: then nothing is charged).
@@ -187,7 +188,7 @@ pub enum OnFull {
     Stop,
 }
 
-/// What a packet counts for in the limit.
+/// The unit of the limit: bytes or packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charge {
     /// No limit: kernels without the series.
@@ -207,7 +208,7 @@ pub struct VethParameters {
     pub on_full: OnFull,
     /// What the limit counts.
     pub charge: Charge,
-    /// Over how long completions are collected (`ethtool -C DEV tx-usecs`); 0: each is told.
+    /// Over how long completions are collected (`ethtool -C DEV tx-usecs`); 0: each is reported.
     pub tx_usecs: Time,
     /// The limit.
     pub dql: DqlParameters,
@@ -243,7 +244,7 @@ pub struct VethQueue {
     /// `__QUEUE_STATE_STACK_XOFF`: the limit is exceeded.
     stack_xoff: bool,
     dql: Dql,
-    /// Taken and not yet told as completed, and when that was done last.
+    /// Taken and not yet reported as completed, and when completions were last reported.
     pending: u32,
     completed_at: Time,
     /// When a packet was queued last: what the watchdog looks at (`trans_start`).
@@ -276,7 +277,7 @@ impl VethQueue {
         }
     }
 
-    /// Whether the stack may hand over packets (`netif_xmit_stopped`).
+    /// True if the stack may hand over packets (`netif_xmit_stopped`).
     pub fn is_stopped(&self) -> bool {
         self.drv_xoff || self.stack_xoff
     }
@@ -286,7 +287,7 @@ impl VethQueue {
         self.ring.len()
     }
 
-    /// Whether the ring has nothing for the peer.
+    /// True if the ring has nothing for the peer.
     pub fn is_empty(&self) -> bool {
         self.ring.is_empty()
     }
@@ -306,7 +307,7 @@ impl VethQueue {
         self.dql.in_flight()
     }
 
-    /// What the packets in the ring and those taken and not told are charged: what `in_flight` must be.
+    /// The charge of all packets in the ring and of those taken and not reported: `in_flight` must equal it.
     pub fn charged(&self) -> u32 {
         self.ring.iter().map(|entry| entry.charge).sum::<u32>() + self.pending
     }
@@ -369,8 +370,8 @@ impl VethQueue {
         Some(entry.packet)
     }
 
-    /// The poll has done with the packet that it took: what is completed is told, if it is time or the limit would starve
-    /// the queue. True: the queue goes on (`netif_schedule_queue`), and its qdisc is to run.
+    /// The poll has done with the packet that it took: what is completed is reported, if it is time or the limit would
+    /// starve the queue. True: the queue goes on (`netif_schedule_queue`), and its qdisc is to run.
     pub fn done(&mut self, now: Time) -> bool {
         let is_due = now.saturating_sub(self.completed_at) >= self.parameters.tx_usecs;
         if !is_due && self.pending <= self.dql.limit() {

@@ -42,7 +42,7 @@ crate::parameters! {
 }
 
 crate::parameters! {
-    /// What a switch keeps free for what still arrives once it has to ask for a pause.
+    /// Buffer that a switch keeps free for what still arrives after it asks for a pause.
     pub struct HeadroomParameters {
         /// Buffer kept for each port and lossless priority, for packets that arrive once a pause is due. auto: frames
         /// of the packet that passes xoff; of what the link carries in twice its delay, the response delay, the
@@ -112,7 +112,7 @@ impl PauseSource {
     /// No pause asked for.
     pub const IDLE: PauseSource = PauseSource { asserted_at: None, refresh_at: None };
 
-    /// Whether this end currently wants its peer to be quiet.
+    /// True if this end currently pauses its peer.
     pub fn asserted(&self) -> bool {
         self.asserted_at.is_some()
     }
@@ -143,7 +143,7 @@ impl PauseSource {
     }
 }
 
-/// The end that is told to be quiet: one priority of an egress port, with the counters that NICs print.
+/// The end that is paused: one priority of an egress port, with the counters that NICs print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseSink {
     until: Option<Time>,
@@ -160,7 +160,7 @@ pub struct PauseSink {
 pub type PausedSpan = (Time, Time);
 
 impl PauseSink {
-    /// Whether this priority must not start a packet.
+    /// True if this priority must not start a packet.
     pub fn is_paused(&self) -> bool {
         self.until.is_some()
     }
@@ -252,7 +252,7 @@ crate::parameters! {
     }
 }
 
-/// What a watchdog wants done.
+/// The action that a watchdog asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A pause storm: drop what waits and what comes.
@@ -287,7 +287,7 @@ enum State {
 }
 
 impl Watchdog {
-    /// Whether packets are to be dropped.
+    /// True if packets are to be dropped.
     pub fn in_pause_storm(&self) -> bool {
         matches!(self.state, State::PauseStorm { .. })
     }

@@ -1,11 +1,11 @@
 //! A RoCE NIC: queue pairs with WRITE, WRITE with immediate, SEND and READ, their answers, and the order of
 //! sending.
 //!
-//! Sans-I/O, like quinn-proto and [`TcpSender`](crate::transport::tcp). Decoded headers go in
-//! ([`Nic::on_packet`]), and headers with a description of their payload come out ([`Nic::poll_transmit`]).
-//! Bytes are left to [`crate::wire`], memory and the clock to the driver. The driver asks `poll_transmit`
-//! whenever its link is free, at [`Nic::next_timeout`], and after each input. It copies payload from and to
-//! the addresses that it is told, and takes the completions of work requests from [`Nic::poll_event`].
+//! Sans-I/O, like quinn-proto and [`TcpSender`](crate::transport::tcp). Decoded headers go in ([`Nic::on_packet`]), and
+//! headers with a description of their payload come out ([`Nic::poll_transmit`]). Bytes are left to [`crate::wire`],
+//! memory and the clock to the driver. The driver asks `poll_transmit` whenever its link is free, at
+//! [`Nic::next_timeout`], and after each input. It copies payload from and to the addresses that it is given, and takes
+//! the completions of work requests from [`Nic::poll_event`].
 //!
 //! The transport is [`crate::transport::rc`]. Above it are the two halves of a queue pair, which know only
 //! packets and which other drivers use, too:
@@ -15,13 +15,10 @@
 //! - [`ReceivingHalf`]: what is accepted, what is answered, and CNPs.
 //! - [`Messages`]: what the halves need to know about messages; and WRITEs of one size, which take no memory.
 //!
-//! Above the halves are messages:
-//!
-//! - [`work`]: work requests and their completions, under the names of the verbs.
-//! - `send_queue`: messages into packets; ACKs, NAKs and READ responses to completions.
-//! - `receive_queue`: packets to messages, checked against memory regions and posted receives; answers in their order.
-//! - `pacing`: the rate of a queue pair, packet by packet or in bursts.
-//! - `arbiter`: whose turn it is.
+//! Above the halves a queue pair has a send queue (messages into packets; ACKs, NAKs and READ responses to completions) and a
+//! receive queue (packets to messages, checked against memory regions and posted receives; answers in their order). All of
+//! it is in [`queue_pair`], with work requests and completions under the names of the verbs. The arbiter decides which queue
+//! pair is next.
 //!
 //! Arbitration: ACKs, NAKs and CNPs are a class of their own, which goes before data. In both classes, queue
 //! pairs take turns, one packet each. Within a queue pair, READ responses and requests take turns. READ
@@ -296,7 +293,7 @@ impl Nic {
 // send, or with a closed window, is idle; one that is held up by its rate or by a NAK waits. Both are in no ring, and the
 // driver, which has the clock, brings them back. Which class is next is for [`crate::scheduling`].
 
-/// Where a sender stands.
+/// True if a sender's next packet may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It has nothing to send, or its window is closed.
@@ -308,7 +305,8 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Of a sender whose next packet may leave at `at`, if it has one, by the instant `by`: now, or the end of what is being sent.
+    /// For a sender whose next packet, if any, may leave at `at`, judged at `by`: now, or the end of the packet being
+    /// sent.
     #[inline]
     pub fn new(at: Option<Time>, by: Time) -> Self {
         match at {

@@ -18,7 +18,7 @@ use crate::wire::{
     TransportHeaders, PREAMBLE_AND_GAP_BYTES,
 };
 
-/// What a queue pair is given beside its own state.
+/// The NIC's state that a queue pair works with.
 pub(super) struct Context<'a> {
     pub settings: &'a NicSettings,
     pub regions: &'a Regions,
@@ -37,7 +37,7 @@ pub(super) struct QueuePair {
     is_failed: bool,
     /// The last data packet was a response: a request is next, if there is one.
     response_was_last: bool,
-    /// Whether it is in the NIC's rings, by class, and when the NIC wakes it.
+    /// By class, true if it is in the NIC's ring; and when the NIC wakes it.
     pub in_ring: [bool; 2],
     pub wake_at: Time,
 }
@@ -85,7 +85,7 @@ impl QueuePair {
         self.receives.post(request);
     }
 
-    /// Whether an ACK, a NAK or a CNP waits, which no pacing holds up.
+    /// True if an ACK, a NAK or a CNP waits, which no pacing holds up.
     pub fn has_control(&self) -> bool {
         self.cnp_waits || self.receives.has_acknowledge()
     }
@@ -98,7 +98,7 @@ impl QueuePair {
         self.request_at()
     }
 
-    /// Where its data stands.
+    /// True if its next data packet may leave.
     pub fn standing(&self, now: Time) -> Standing {
         let at = self.unpaced_data_at().map(|at| at.max(self.sends.half.pacer.next_at()));
         Standing::new(at, now)
@@ -306,7 +306,6 @@ pub const MAX_MESSAGE_BYTES: u32 = 1 << 31;
 pub struct SendRequest {
     /// Chosen by whoever posts it; its completion has it, too.
     pub wr_id: u64,
-    /// What to do.
     pub operation: Operation,
     /// Local memory that is sent, or that a READ fills.
     pub address: u64,
@@ -324,7 +323,6 @@ pub enum Operation {
     },
     /// To the peer's memory. With immediate data it completes a receive there, too.
     Write {
-        /// Where to.
         remote_address: u64,
         /// Key of the peer's memory region.
         r_key: u32,
@@ -333,7 +331,6 @@ pub enum Operation {
     },
     /// From the peer's memory.
     Read {
-        /// Where from.
         remote_address: u64,
         /// Key of the peer's memory region.
         r_key: u32,
@@ -435,7 +432,7 @@ pub struct Segment {
     pub frame_bytes: u32,
 }
 
-/// What was posted, by sequence number.
+/// Posted messages, by sequence number.
 pub trait Messages {
     /// A packet.
     fn segment(&self, sequence: u64) -> Segment;
@@ -446,7 +443,7 @@ pub trait Messages {
     /// Where a packet begins in the stream of payload.
     fn position(&self, sequence: u64) -> u64;
 
-    /// Whether a packet is the last of a burst: bursts begin with their message, and a message's last may be shorter.
+    /// True if a packet is the last of a burst: bursts begin with their message, and a message's last may be shorter.
     fn ends_burst(&self, sequence: u64, burst_bytes: NonZeroU64) -> bool;
 }
 
@@ -523,14 +520,13 @@ impl Messages for EqualWrites {
     }
 }
 
-// What a NIC and its queue pairs are told, what they give out, and what they count.
+// The inputs, the outputs and the counters of a NIC and its queue pairs.
 
 /// Settings of a NIC.
 #[derive(Debug)]
 pub struct NicSettings {
     /// Congestion control of its queue pairs, on its link. One that listens to CNPs also makes them.
     pub congestion: Congestion,
-    /// Of its link.
     pub line_rate: Rate,
     /// Least time between two CNPs of a queue pair.
     pub min_time_between_cnps: Time,
@@ -538,7 +534,7 @@ pub struct NicSettings {
     pub first_qpn: u32,
 }
 
-/// What a queue pair is told when it is connected (`ibv_modify_qp`).
+/// The settings with which a queue pair is connected (`ibv_modify_qp`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// The peer's queue pair, 24 bits.
@@ -564,7 +560,6 @@ pub struct Connection {
 /// Memory that is the payload of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// Where it begins.
     pub address: u64,
     /// Bytes; 0: there is none.
     pub length: u32,
@@ -647,7 +642,6 @@ counters! {
 
 // Memory regions: which addresses a key opens, and to what (IBTA 10.6).
 
-/// What a region may be used for by a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// WRITE.
@@ -659,7 +653,6 @@ pub struct Access {
 /// A memory region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Where it begins.
     pub address: u64,
     /// Bytes.
     pub length: u64,
@@ -676,7 +669,7 @@ impl Regions {
         self.0.insert(key, region);
     }
 
-    /// Whether a key opens all of a range. An empty range needs no key (IBTA 9.7.4.1.3).
+    /// True if a key opens all of a range. An empty range needs no key (IBTA 9.7.4.1.3).
     pub fn allow(&self, key: u32, address: u64, length: u32, access: impl Fn(Access) -> bool) -> bool {
         if length == 0 {
             return true;
@@ -710,13 +703,13 @@ pub struct Common<'a> {
 #[derive(Debug)]
 #[repr(C)] // in the order in which a packet needs it
 pub struct SendingHalf {
-    /// What its controller uses.
+    /// Features that its controller uses.
     pub uses: Uses,
     held_until: Time,
     /// Its controller, and when the rate lets its next packet leave.
     pub pacer: Pacer,
-    /// What the controller knows to be acknowledged, bytes.
-    told_bytes: u64,
+    /// Bytes that the controller has been told are acknowledged.
+    controller_acked_bytes: u64,
     /// Its packets by number.
     pub requester: Requester,
 }
@@ -730,7 +723,7 @@ pub struct Sent {
     pub psn: u32,
     /// BTH AckReq.
     pub ack_request: bool,
-    /// Whether it was sent before.
+    /// True if it was sent before.
     pub is_retransmission: bool,
     /// Packets that no longer wait to be sent.
     pub taken: i64,
@@ -742,7 +735,7 @@ pub struct Sent {
     pub stamp: Time,
 }
 
-/// What an answer says of the packet that it answers.
+/// What an answer echoes of the packet that it answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Echo<'a> {
     /// From the packet's time stamp to now.
@@ -760,14 +753,14 @@ pub struct Echo<'a> {
 }
 
 impl SendingHalf {
-    /// That of a connection whose first packet has this PSN.
+    /// For a connection whose first packet has this PSN.
     pub fn new(psn: u32, congestion: &Congestion) -> Self {
         SendingHalf {
             requester: Requester::new(psn),
             pacer: Pacer::new(congestion),
             uses: congestion.uses(),
             held_until: Time::ZERO,
-            told_bytes: 0,
+            controller_acked_bytes: 0,
         }
     }
 
@@ -782,23 +775,23 @@ impl SendingHalf {
     pub fn skip(&mut self, packets: u64, posted: u64, bytes: u64) {
         self.requester.skip(packets, posted);
         self.pacer.skip(packets);
-        self.told_bytes += bytes;
+        self.controller_acked_bytes += bytes;
     }
 
-    /// Where it stands when it may send from `by` on.
+    /// True if the next packet may leave at `by`.
     #[inline]
     pub fn standing(&self, messages: &impl Messages, by: Time) -> Standing {
         Standing::new(self.may_send(messages).then(|| self.next_at()), by)
     }
 
-    /// Whether a packet waits and the window lets it go. The last one may pass the window's end.
+    /// True if a packet waits and the window lets it go. The last one may pass the window's end.
     #[inline]
     pub fn may_send(&self, messages: &impl Messages) -> bool {
         self.requester.has_work() && (!self.uses.window || self.window_is_open(messages))
     }
 
-    /// Whether the controller's window lets a packet go.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    /// True if the controller's window lets a packet go.
+    #[inline(never)]
     fn window_is_open(&self, messages: &impl Messages) -> bool {
         let [una, next] =
             [self.requester.acknowledged(), self.requester.next_sequence()].map(|at| messages.position(at));
@@ -886,10 +879,10 @@ impl SendingHalf {
         now: Time,
         psn: u32,
         ahead: u32,
-        told: NakCause,
+        cause: NakCause,
         counters: &mut Counters,
     ) -> (u64, bool) {
-        let (newly, begins) = self.requester.on_selective_nak(common.rc, now, psn, ahead, told);
+        let (newly, begins) = self.requester.on_selective_nak(common.rc, now, psn, ahead, cause);
         if begins {
             counters.packet_seq_err += 1;
             self.on_loss(common, now, Loss::Nak, counters);
@@ -945,7 +938,7 @@ impl SendingHalf {
         }
     }
 
-    /// A CNP has come. Whether its controller hears of it.
+    /// A CNP has come. Returns whether its controller hears of it.
     #[inline]
     pub fn on_cnp(&mut self, congestion: &Congestion, now: Time, counters: &mut Counters) -> bool {
         if !self.uses.cnps {
@@ -973,7 +966,7 @@ impl SendingHalf {
         let acknowledged = self.requester.acknowledged();
         let acknowledged_bytes = messages.position(acknowledged);
         let newly_acked_bytes =
-            acknowledged_bytes - std::mem::replace(&mut self.told_bytes, acknowledged_bytes);
+            acknowledged_bytes - std::mem::replace(&mut self.controller_acked_bytes, acknowledged_bytes);
         let burst = congestion.burst_bytes().filter(|_| is_ack && newly_acked_bytes > 0);
         let &Echo { rtt, receiver_delay, marked, hop_count, hops, digest } = echo;
         let ack = AckInfo {
@@ -1032,7 +1025,7 @@ pub struct BurstPacket {
     pub sequence: u64,
     /// Bytes on the wire.
     pub wire_bytes: u32,
-    /// Whether the burst ends with it.
+    /// True if the burst ends with it.
     pub is_last: bool,
 }
 
@@ -1128,8 +1121,8 @@ impl Pacer {
 // Which packet is sent when, and what an ACK acknowledges, is for [`SendingHalf`] to say. What is here knows that a READ is answered by its data and by nothing else: an ACK of something later says that a response was lost (the implied
 // NAK, IBTA 9.7.5.1.2 and 9.7.6.1), and a response acknowledges all that came before it.
 
-/// Sequence numbers that may be under way: half of those that there are, so that new ones and old ones are told apart
-/// (IBTA 9.7.2).
+/// Sequence numbers that may be under way: half of those that there are, so that new ones differ from old ones (IBTA
+/// 9.7.2).
 const MAX_IN_FLIGHT: u64 = 1 << 23;
 
 /// A message that was posted and is not completed.
@@ -1161,7 +1154,7 @@ impl Message {
     }
 }
 
-/// What was posted and is not completed.
+/// Requests that are posted and not completed.
 #[derive(Clone, Debug)]
 struct Requests {
     path_mtu: u32,
@@ -1179,7 +1172,7 @@ impl Requests {
         &self.list[self.place_of(sequence)]
     }
 
-    /// What a packet is, and its payload.
+    /// Opcode, extended headers and payload of a packet.
     fn packet(&self, sequence: u64) -> (Opcode, Extension, Payload) {
         let Message { first, end, request, .. } = *self.at(sequence);
         let offset = ((sequence - first) * self.path_mtu as u64) as u32;
@@ -1233,7 +1226,7 @@ impl Messages for Requests {
     }
 }
 
-/// What an answer did.
+/// The effect of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answered {
     /// It acknowledged what it could, or this end goes back.
@@ -1532,7 +1525,7 @@ fn write_headers(first: bool, last: bool, immediate: Option<ImmDt>, reth: Reth) 
     }
 }
 
-// The receiving half of a queue pair: what is accepted, what is answered, and what the sender is told of marks.
+// The receiving half of a queue pair: what is accepted, what is answered, and how marks are reported to the sender.
 
 /// The receiving half of a queue pair.
 #[derive(Clone, Debug, Default)]
@@ -1542,7 +1535,7 @@ pub struct ReceivingHalf {
 }
 
 impl ReceivingHalf {
-    /// That of a connection whose first packet has this PSN.
+    /// For a connection whose first packet has this PSN.
     pub fn new(psn: u32) -> Self {
         ReceivingHalf { responder: Responder::new(psn) }
     }
@@ -1553,8 +1546,8 @@ impl ReceivingHalf {
         self
     }
 
-    /// A packet came with a CE mark, in sequence or not. Whether a CNP is to follow: by a notification point, which other queue
-    /// pairs may share, where its sender lives on CNPs.
+    /// A packet came with a CE mark, in sequence or not. Returns whether a CNP is to follow: by a notification point,
+    /// which other queue pairs may share, where its sender lives on CNPs.
     #[inline]
     pub fn on_marked(
         &self,
@@ -1601,7 +1594,7 @@ enum Inbound {
     Send { receive: ReceiveRequest, received: u32 },
 }
 
-/// What is to be sent back.
+/// A reply to be sent.
 #[derive(Clone, Copy, Debug)]
 enum Reply {
     /// An ACK of all packets up to `sequence`, or a NAK that names it. `is_marked`: a packet that it answers
@@ -1657,7 +1650,7 @@ enum Refusal {
     Nak(NakCode),
 }
 
-/// What accepting a request does.
+/// The effect of accepting a request.
 struct Step {
     address: u64,
     /// The message under way afterwards.
@@ -1679,7 +1672,7 @@ pub(super) struct ReceiveQueue {
     reads_again: u32,
     /// Messages completed, modulo 2^24.
     msn: u32,
-    /// Whether a packet since the last ACK or NAK carried a CE mark.
+    /// True if a packet since the last ACK or NAK carried a CE mark.
     pub is_marked: bool,
     /// When the NAK of the open gap joins the replies. None: it has joined them, or there is no gap.
     nak_due: Option<Time>,
@@ -1856,7 +1849,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// Whether the expected request may be carried out, and what that does.
+    /// True if the expected request may be carried out, and what that does.
     fn check(
         &self,
         c: &Connection,
@@ -1985,12 +1978,12 @@ impl ReceiveQueue {
         })
     }
 
-    /// Whether the next reply is an ACK or NAK, which no pacing holds up.
+    /// True if the next reply is an ACK or NAK, which no pacing holds up.
     pub fn has_acknowledge(&self) -> bool {
         matches!(self.replies.front(), Some(Reply::Acknowledge { .. }))
     }
 
-    /// Whether the next reply is a READ response.
+    /// True if the next reply is a READ response.
     pub fn has_response(&self) -> bool {
         matches!(self.replies.front(), Some(Reply::Read { .. }))
     }

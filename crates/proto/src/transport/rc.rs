@@ -63,13 +63,13 @@ pub struct RcParameters {
     pub first_timeout: Time,
     /// Retries of a full `ack_timeout` without progress that the connection survives.
     pub retry_count: u32,
-    /// What a slow restart follows.
+    /// The losses that a slow restart follows.
     pub slow_restart: SlowRestart,
     /// From a NAK to the first retransmission; nothing is sent meanwhile.
     pub nak_reaction: Time,
     /// From a gap to its NAK.
     pub nak_delay: Time,
-    /// Whether each NAK and each timeout is also a CNP to congestion control.
+    /// True if each NAK and each timeout is also a CNP to congestion control.
     pub losses_are_cnps: bool,
     /// Selective repeat; `None`: go-back-N.
     pub selective: Option<SelectiveRepeat>,
@@ -86,7 +86,7 @@ choice! {
 }
 
 choice! {
-    /// What a slow restart follows.
+    /// The losses that a slow restart follows.
     pub enum SlowRestart {
         /// Nothing: sending goes on at full speed.
         Never = "never",
@@ -149,7 +149,7 @@ const MAX_WINDOW: u32 = 65_535;
 const TIMEOUT: std::ops::RangeInclusive<Time> = Time(1)..=Time(4_096_000 << 27);
 
 impl TransportParameters {
-    /// Whether only missing packets are retransmitted.
+    /// True if only missing packets are retransmitted.
     pub fn is_selective(&self) -> bool {
         self.loss_recovery == LossRecovery::SelectiveRepeat
     }
@@ -177,7 +177,7 @@ impl TransportParameters {
 }
 
 impl RcParameters {
-    /// Whether the timer starts shorter than it may become.
+    /// True if the timer starts shorter than it may become.
     pub fn is_adaptive(&self) -> bool {
         let first = self
             .selective
@@ -185,7 +185,7 @@ impl RcParameters {
         first < self.ack_timeout
     }
 
-    /// How long a connection may be without progress: the first wait and `retry_count` more waits.
+    /// Longest time without progress: the first wait and `retry_count` more waits.
     pub fn patience(&self) -> Time {
         Time(self.ack_timeout.0.saturating_mul(self.retry_count as u64 + 1))
     }
@@ -208,13 +208,13 @@ pub struct Outgoing {
     pub psn: u32,
     /// BTH AckReq.
     pub ack_request: bool,
-    /// Whether it was sent before.
+    /// True if it was sent before.
     pub retransmission: bool,
     /// By how much [`Requester::unsent`] is less.
     pub taken: i64,
 }
 
-/// What the transport timer led to.
+/// The effect of the transport timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
     /// Nothing was due.
@@ -297,7 +297,7 @@ impl Requester {
         self.posted += packets;
     }
 
-    /// Whether a packet is waiting and may be sent.
+    /// True if a packet is waiting and may be sent.
     pub fn has_work(&self) -> bool {
         self.next < self.sendable() && !self.failed
     }
@@ -362,7 +362,7 @@ impl Requester {
         }
     }
 
-    /// Whether the retries are exhausted, or the responder refused a request.
+    /// True if the retries are exhausted, or the responder refused a request.
     pub fn is_failed(&self) -> bool {
         self.failed
     }
@@ -378,7 +378,7 @@ impl Requester {
         self.deadline = Time::NEVER;
     }
 
-    /// Whether everything posted was acknowledged.
+    /// True if everything posted was acknowledged.
     pub fn is_idle(&self) -> bool {
         self.una == self.posted
     }
@@ -404,7 +404,7 @@ impl Requester {
         Outgoing { sequence, psn, ack_request, retransmission, taken: packets as i64 }
     }
 
-    /// Whether the packet that is sent asks for an ACK.
+    /// True if the packet that is sent asks for an ACK.
     #[inline(always)] // as above
     fn asks(&mut self, p: &RcParameters, ask: bool) -> bool {
         self.since_ack_request += 1;
@@ -421,7 +421,7 @@ impl Requester {
     }
 
     /// The same where the connection repeats selectively.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     fn send_selectively(&mut self, p: &RcParameters, now: Time, ask: bool, packets: u64) -> Outgoing {
         debug_assert!(self.has_work());
         let sequence = self.next;
@@ -475,7 +475,7 @@ impl Requester {
         newly
     }
 
-    /// Handles a NAK of a responder that repeats selectively: it misses `psn`, and `told` is about the packet
+    /// Handles a NAK of a responder that repeats selectively: it misses `psn`, and `cause` is about the packet
     /// `ahead` packets after that. Returns how many packets the NAK newly acknowledges, and whether it shows
     /// a new loss.
     pub fn on_selective_nak(
@@ -484,7 +484,7 @@ impl Requester {
         now: Time,
         psn: u32,
         ahead: u32,
-        told: NakCause,
+        cause: NakCause,
     ) -> (u64, bool) {
         let Some(missing) = widen(psn, self.una).filter(|&missing| missing <= self.sent) else {
             return (0, false);
@@ -493,13 +493,13 @@ impl Requester {
         let answered = missing + ahead as u64;
         let Some(board) = &mut self.board else { return (newly, false) };
         if answered >= self.una && answered < self.sent && !self.failed {
-            match told {
+            match cause {
                 NakCause::Arrived => board.arrived(answered),
                 NakCause::Trimmed => board.trimmed(answered),
             }
         }
         let begins = board.next_lost().is_some() && board.begins_recovery(self.una, self.sent);
-        if told == NakCause::Trimmed && self.deadline != Time::NEVER {
+        if cause == NakCause::Trimmed && self.deadline != Time::NEVER {
             // The timer is for losses that nobody reports.
             self.deadline = self.deadline.max(now + self.timeout(p));
         }
@@ -614,7 +614,7 @@ impl Requester {
 
 // The receiving side of a connection: what is taken, and what is answered.
 
-/// What the responder does with a packet.
+/// The responder's decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// In order: to memory. `ack`: send an ACK of it.
@@ -678,12 +678,12 @@ impl Responder {
         wire_psn(self.expected)
     }
 
-    /// Whether a packet would be accepted.
+    /// True if a packet would be accepted.
     pub fn expects(&self, psn: u32) -> bool {
         widen(psn, self.expected) == Some(self.expected)
     }
 
-    /// Whether a packet of a WRITE would go to memory.
+    /// True if a packet of a WRITE would go to memory.
     #[inline]
     pub fn takes(&self, psn: u32) -> bool {
         match &self.ahead {
@@ -701,7 +701,7 @@ impl Responder {
         widen(psn, self.expected).map_or(0, |sequence| sequence.saturating_sub(self.expected) as u32)
     }
 
-    /// What was placed ahead of the packet expected.
+    /// Sequence numbers placed ahead of the expected packet.
     pub fn placed(&self) -> impl Iterator<Item = u64> + '_ {
         let ahead = self.ahead.iter().flat_map(|ahead| (0..ahead.window as u64).map(move |at| (ahead, at)));
         ahead
@@ -786,7 +786,7 @@ pub struct SelectiveRepeat {
     pub high_timeout: Time,
 }
 
-/// What a responder knows about a packet that it answers with a NAK.
+/// Why a responder answers a packet with a NAK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NakCause {
     /// The packet came, out of order.
@@ -795,7 +795,7 @@ pub enum NakCause {
     Trimmed,
 }
 
-/// With at least this many packets in flight, NAKs tell of losses (IRN's N).
+/// With at least this many packets in flight, NAKs are taken as losses (IRN's N).
 pub const FEW: u64 = 3;
 
 /// A flag for each sequence number of a window. It takes memory only once a flag is set.
@@ -901,7 +901,7 @@ impl Trimmed {
     }
 }
 
-/// What a requester knows about packets beyond the first missing one.
+/// The requester's state of packets beyond the first missing one.
 #[derive(Clone, Debug)]
 pub(super) struct Scoreboard {
     pub p: SelectiveRepeat,
@@ -984,7 +984,7 @@ impl Scoreboard {
         self.lost_end.saturating_sub(self.resend) + self.trimmed.count as u64
     }
 
-    /// Packets are to be sent again. Whether that is a new loss.
+    /// Packets are to be sent again. Returns whether that is a new loss.
     pub fn begins_recovery(&mut self, una: u64, sent: u64) -> bool {
         let begins = una >= self.recovery_end;
         if begins {
@@ -994,7 +994,7 @@ impl Scoreboard {
     }
 }
 
-/// What a responder has placed ahead of a gap.
+/// Packets that a responder has placed ahead of a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ahead {
     pub window: u32,

@@ -24,7 +24,7 @@ pub struct Bth {
     pub becn: bool,
     /// Destination queue pair, 24 bits.
     pub dest_qp: u32,
-    /// Whether an acknowledgement is asked for (AckReq).
+    /// True if an acknowledgement is asked for (AckReq).
     pub ack_req: bool,
     /// Packet sequence number, 24 bits.
     pub psn: u32,
@@ -187,7 +187,7 @@ impl Opcode {
         }
     }
 
-    /// Whether it is a request, which takes a PSN of its requester.
+    /// True if it is a request, which takes a PSN of its requester.
     pub fn is_request(self) -> bool {
         self <= Opcode::ReadRequest || matches!(self, Opcode::CompareSwap | Opcode::FetchAdd)
     }

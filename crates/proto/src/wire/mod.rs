@@ -1,6 +1,6 @@
 //! Frames of RoCEv2 and PFC as bytes, and how many bytes each takes.
 //!
-//! A file a header. Each is a plain struct: `parse` reads it from the front of some bytes and hands back what follows, `emit`
+//! Each header is a plain struct: `parse` reads it from the front of some bytes and hands back what follows, `emit`
 //! writes it. Lengths and checksums are not fields: they follow from what a frame holds, and [`Frame`], which is a whole
 //! RoCEv2 frame, fills them in and checks them. Reserved bits are written as 0 and ignored when read. Nothing allocates, and
 //! no input makes `parse` panic.
@@ -258,7 +258,7 @@ impl<'a> Frame<'a> {
 
 // How many bytes frames take: what the simulator counts.
 
-/// What a frame takes on the wire beyond its own bytes.
+/// Bytes on the wire beyond the frame's own.
 pub const PREAMBLE_AND_GAP_BYTES: u32 = (Ethernet::PREAMBLE_LEN + Ethernet::GAP_LEN) as u32;
 
 /// Frame check sequence.

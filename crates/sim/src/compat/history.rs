@@ -351,8 +351,8 @@ impl Sums {
     }
 }
 
-// Messages and their receivers. They are matched by tag and ranks, and then by bytes alone. Bytes that come
-// early are added up, and so are bytes that are expected twice, of which only the last receiver is told.
+// Messages and their receivers. They are matched by tag and ranks, and then by bytes alone. Bytes that come early are
+// added up, and so are bytes that are expected twice, of which only the last receiver is notified.
 
 /// Tag, sender and receiver.
 pub type Key = (i32, u32, u32);
@@ -403,10 +403,10 @@ impl<R> Matching<R> {
     }
 }
 
-// What a rank is to be told at which instant. All of one instant is one event of the network, at the place of what was
-// noted first.
+// What a rank is to be notified of at which instant. All of one instant is one event of the network, at the place of
+// what was noted first.
 
-/// By instant, what a rank is to be told, in order.
+/// By instant, what a rank is to be notified of, in order.
 #[derive(Debug)]
 pub(super) struct Timers<T> {
     later: BTreeMap<Time, Vec<T>>,

@@ -9,7 +9,7 @@ use super::random::mix;
 /// No packet.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What may stand in a list: it names the one behind it, or [`NONE`].
+/// An element of a linked list: it holds the index of the next one, or [`NONE`].
 pub(crate) trait Linked: Copy {
     fn next(&self) -> u32;
     fn set_next(&mut self, next: u32);
@@ -115,7 +115,7 @@ impl Fifo {
         (self.head != NONE).then_some(self.head)
     }
 
-    /// Appends a packet. Whether it is the first.
+    /// Appends a packet. Returns whether it is the first.
     #[inline(always)] // it is less than a call
     pub fn push<Packet: Linked>(&mut self, packets: &mut [Packet], index: u32) -> bool {
         packets[index as usize].set_next(NONE);

@@ -42,7 +42,7 @@ pub struct EventQueue {
     /// Events of the current slice that were added later.
     pub(super) near: Heap,
     slice_bits: u32,
-    /// Whether slices hold many events.
+    /// True if slices hold many events.
     dense: bool,
     /// Slices behind the next one within reach of the first wheel; 0 where they are dense: their events go a longer way.
     near_slices: u64,
@@ -56,7 +56,7 @@ pub struct EventQueue {
     lists: Lists,
     /// Events beyond the last wheel.
     far: Heap,
-    pub(super) beside: Beside,
+    pub(super) beside: SideEvent,
 }
 
 impl Default for EventQueue {
@@ -85,7 +85,7 @@ impl EventQueue {
             rest: [Wheel::new(), Wheel::new()],
             lists: Lists::default(),
             far: Heap::default(),
-            beside: Beside::NOTHING,
+            beside: SideEvent::NOTHING,
         }
     }
 
@@ -668,9 +668,9 @@ const NOTHING: u128 = u128::MAX;
 /// In place of a number of events: none waits.
 const NONE_WAITS: u64 = u64::MAX;
 
-/// What is not in the queue's lists.
+/// The one event that is kept beside the queue's lists.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct SideEvent {
     event: u128,
     /// The event that was taken, and waits for the one that was beside; there is one if `pushed` is not [`NONE_WAITS`].
     waiting: u128,
@@ -678,8 +678,8 @@ pub(super) struct Beside {
     pushed: u64,
 }
 
-impl Beside {
-    pub const NOTHING: Beside = Beside { event: NOTHING, waiting: NOTHING, pushed: NONE_WAITS };
+impl SideEvent {
+    pub const NOTHING: SideEvent = SideEvent { event: NOTHING, waiting: NOTHING, pushed: NONE_WAITS };
 }
 
 impl EventQueue {
@@ -690,7 +690,7 @@ impl EventQueue {
         self.beside.event = place.0 | payload as u128;
     }
 
-    /// Whether no event is beside the queue.
+    /// True if no event is kept beside the queue.
     #[inline]
     pub fn is_free_beside(&self) -> bool {
         self.beside.event == NOTHING
@@ -721,7 +721,7 @@ impl EventQueue {
         (time_of(taken), taken as u32)
     }
 
-    /// What is beside the queue goes to its place in it.
+    /// Puts the event that is kept beside the queue into the queue.
     pub fn leave_beside(&mut self) {
         if std::mem::replace(&mut self.beside.pushed, NONE_WAITS) != NONE_WAITS {
             self.pushed += 1;

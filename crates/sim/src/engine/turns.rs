@@ -65,7 +65,7 @@ impl Turns {
         Turns { own: NodeQueue::default(), waiting, due, block_due }
     }
 
-    /// Whether there are any nodes.
+    /// True if there are any nodes.
     #[inline]
     pub fn are_taken(&self) -> bool {
         !self.waiting.is_empty()

@@ -19,7 +19,7 @@ use crate::event::Event;
 pub(crate) struct Mail {
     /// Packets on links, by the port that sent each; those of a port in their order.
     packets: Vec<(u32, Packet)>,
-    /// What they carry besides, where any packet carries that.
+    /// Their telemetry, if packets carry any.
     telemetry: Vec<Entry>,
     /// PFC frames, likewise, and when each takes effect.
     pauses: Vec<(u32, Time, PauseFrame)>,
@@ -29,7 +29,7 @@ pub(crate) struct Mail {
     pub items: Vec<(u32, u64)>,
 }
 
-/// Where a fabric is cut.
+/// Which part simulates which node.
 #[derive(Debug, Default)]
 pub(crate) struct Cut {
     /// By node; empty: the fabric is whole.
@@ -42,12 +42,12 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Of nodes by part, as `own` sees it.
+    /// The cut as part `own` sees it; `part_of` has the part of each node.
     pub fn new(part_of: Vec<u8>, own: u8) -> Cut {
         Cut { part_of, own, sent: Vec::new(), paused: Vec::new() }
     }
 
-    /// Whether a node is this part's own.
+    /// True if a node is this part's own.
     #[inline]
     pub fn owns(&self, node: usize) -> bool {
         self.part_of.get(node).is_none_or(|&part| part == self.own)

@@ -23,7 +23,6 @@ pub(crate) struct RoutePorts {
 }
 
 impl RoutePorts {
-    /// How many hops.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -105,7 +104,7 @@ impl Fabric {
         }
     }
 
-    /// Whether a port is of a switch that divides the packets of a connection.
+    /// True if a port is of a switch that divides the packets of a connection.
     fn balances(&self, port: usize) -> bool {
         self.switch_of(port).is_some_and(|s| self.switches[s].detours & BALANCES != 0)
     }
@@ -153,10 +152,10 @@ impl Fabric {
         }
     }
 
-    /// How long a message of `packets` takes from a sender's port to `dst` with nothing else on its way: from its posting to its
-    /// arrival, and to that of the ACK of its last packet. Where switches divide its packets among several ports, as long as if these were one
-    /// that is as fast as all of them. `back`: the ACK's route, which may lead over other switches. `frames`: wire bytes of the
-    /// first packet, of those between, of the last, and of the ACK.
+    /// How long a message of `packets` takes from a sender's port to `dst` in an empty network: from its posting to its
+    /// arrival, and to that of the ACK of its last packet. Where switches divide its packets among several ports, as
+    /// long as if these were one that is as fast as all of them. `back`: the ACK's route, which may lead over other
+    /// switches. `frames`: wire bytes of the first packet, of those between, of the last, and of the ACK.
     pub fn ideal_completion(
         &self,
         route: &[usize],
@@ -259,7 +258,7 @@ impl Wiring {
             let mut seen: HashMap<usize, usize> = HashMap::new();
             for &(link, peer_node) in own {
                 let port = ends.len();
-                // Parallel links are told apart by their number.
+                // Parallel links differ by their number.
                 let count = seen.entry(peer_node).or_insert(0);
                 *count += 1;
                 let number = if *count > 1 { format!("#{count}") } else { String::new() };

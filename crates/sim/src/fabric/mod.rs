@@ -104,7 +104,7 @@ impl Fabric {
         first..first + own.count()
     }
 
-    /// Whether a port is a bridge's.
+    /// True if a port is a bridge's.
     pub fn is_bridge(&self, port: usize) -> bool {
         self.ports[port].owner as usize >= self.hosts + self.switches.len()
     }
@@ -274,7 +274,7 @@ impl Classes {
 
 // A fabric is built from its ports, which say what they are joined to, and its switches.
 
-/// What a port is built from. Those of a node lie next to each other.
+/// The plan of a port. The ports of a node are adjacent.
 pub(crate) struct NewPort<'a> {
     /// `node:peer`.
     pub name: String,

@@ -13,7 +13,6 @@ use crate::engine::{mix, stream, uniform, Linked, Stream};
 
 pub(crate) use crate::engine::NONE;
 
-/// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum PacketKind {
@@ -35,12 +34,12 @@ pub(crate) enum PacketKind {
 pub(crate) const KINDS: usize = 9;
 
 impl PacketKind {
-    /// Whether it is data on its way from an application to another.
+    /// True if it carries data from one application to another.
     pub fn is_data(self) -> bool {
         matches!(self, PacketKind::Data | PacketKind::Tcp)
     }
 
-    /// Whether it is for the CPU of the host that it goes to.
+    /// True if it is for the CPU of the host that it goes to.
     #[inline]
     pub fn is_tcp(self) -> bool {
         self as u8 >= PacketKind::Tcp as u8
@@ -62,7 +61,7 @@ pub(crate) const ECT: u8 = 8;
 /// TCP's CWR.
 pub(crate) const CWR: u8 = 16;
 
-/// What a NAK answers was trimmed.
+/// The packet that a NAK answers was trimmed.
 pub(crate) const TRIMMED: u8 = 32;
 
 /// A packet. Which host sent it follows from `qp` and `kind`.
@@ -80,7 +79,7 @@ pub(crate) struct Packet {
     pub amount: Amount,
     /// Host that it goes to.
     pub dst: u16,
-    /// What it came in by: of a switch the port, counted from the switch's first; of a bridge the channel.
+    /// Where it came in: at a switch the port, counted from the switch's first; at a bridge the channel.
     pub ingress: u16,
     pub kind: PacketKind,
     /// Class in the node that it is in, by that node's classification.
@@ -90,43 +89,43 @@ pub(crate) struct Packet {
     pub code_point: u8,
 }
 
-/// What a packet carries that others of its kind carry, and no other kind: a PSN, a time, or nothing. Read through
-/// [`Packet`], which knows its kind.
+/// A field whose meaning depends on the packet's kind: a PSN, a time, or nothing. Read it through [`Packet`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Detail(u32);
 
 impl Detail {
     pub const NONE: Detail = Detail(0);
 
-    /// Of data, trimmed or not, ACKs and NAKs.
+    /// For data, trimmed or not, ACKs and NAKs.
     pub fn psn(psn: u32) -> Detail {
         Detail(psn)
     }
 
-    /// Of a CNP: when it was made. It comes round every 4.3 s, longer than any is on its way.
+    /// For a CNP: when it was made. It wraps every 4.3 s, longer than any CNP travels.
     pub fn made(now: Time) -> Detail {
         Detail(nanoseconds(now) as u32)
     }
 
-    /// Of a probe's answer: the receiver's processing delay, in whole nanoseconds.
+    /// For a probe's answer: the receiver's processing delay, in whole nanoseconds.
     pub fn processing(delay: Time) -> Detail {
         Detail(u32::try_from(nanoseconds(delay)).unwrap_or(u32::MAX))
     }
 }
 
-/// How much a packet carries, or how far ahead it is: its kind knows which. Read through [`Packet`], as [`Detail`] is.
+/// Payload bytes, or by how many packets it is ahead of a PSN: which one depends on the packet's kind. Read it through
+/// [`Packet`], as [`Detail`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Amount(u16);
 
 impl Amount {
     pub const NONE: Amount = Amount(0);
 
-    /// Of data and TCP segments: message bytes.
+    /// For data and TCP segments: message bytes.
     pub fn payload(bytes: u32) -> Amount {
         Amount(bytes as u16)
     }
 
-    /// Of a NAK of selective repeat: by how many packets the one that it answers is ahead of its PSN.
+    /// For a NAK of selective repeat: by how many packets the one that it answers is ahead of its PSN.
     pub fn ahead(packets: u32) -> Amount {
         Amount(packets as u16)
     }
@@ -233,9 +232,9 @@ impl Linked for Packet {
 /// What a packet carries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    /// Of an answer: of the packet that it answers.
+    /// In an answer: when the packet that it answers was sent.
     pub sent_at: Time,
-    /// Of an answer: what the receiving host took to make it.
+    /// In an answer: the receiving host's processing time.
     pub receiver_delay: Time,
     /// Switches that it passed.
     pub passed: u8,
@@ -246,7 +245,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// What its hops wrote.
+    /// The telemetry that its hops wrote.
     pub fn hops(&self) -> &[HopTelemetry] {
         &self.hop[..self.hops as usize]
     }
@@ -293,9 +292,9 @@ impl Digesting {
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     entries: Vec<Entry>,
-    /// Whether switches write anything.
+    /// True if switches write anything.
     pub is_on: bool,
-    /// Whether each writes its load.
+    /// True if each hop writes its load.
     hops: bool,
     digesting: Option<Box<Digesting>>,
 }
@@ -304,7 +303,7 @@ impl Telemetry {
     /// None.
     pub const OFF: Telemetry = Telemetry { entries: Vec::new(), is_on: false, hops: false, digesting: None };
 
-    /// What these controllers ask for. `streams`: the numbers of the ports' random streams.
+    /// The telemetry that these controllers use. `streams`: the numbers of the ports' random streams.
     ///
     /// # Errors
     /// They disagree on digests.
@@ -363,7 +362,6 @@ impl Telemetry {
         *self.entry(answer) = Entry { receiver_delay, ..entry };
     }
 
-    /// What a packet carries.
     pub fn of(&mut self, packet: u32) -> &Entry {
         self.entry(packet)
     }

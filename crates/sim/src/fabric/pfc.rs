@@ -51,7 +51,7 @@ impl Fabric {
     }
 
     /// Sends one frame for all classes whose pause or resume waits.
-    #[inline(never)] // what most ports never need stays out of the way of what they do
+    #[inline(never)]
     pub fn send_pfc(&mut self, port: usize) {
         let named = std::mem::take(&mut self.ports[port].pfc_pending);
         let mut paused = 0u8;
@@ -105,15 +105,15 @@ impl Fabric {
         }
     }
 
-    /// The link behind `port` works again: what it still wants paused, its peer does not begin to send, and is told first
-    /// thing. (Assumption: priorities are lossless from the start, as where DCBX brings PFC up before there is traffic.
-    /// Without it, what comes until the next repetition would find the headroom full.)
+    /// The link behind `port` works again: what it still wants paused, its peer does not begin to send, and is notified
+    /// first thing. (Assumption: priorities are lossless from the start, as where DCBX brings PFC up before there is
+    /// traffic. Without it, what comes until the next repetition would find the headroom full.)
     pub fn recall_pauses(&mut self, port: usize) {
-        let told = self.ports[port].busy_until.max(self.run.now)
+        let sent_at = self.ports[port].busy_until.max(self.run.now)
             + self.serialization(port, PFC_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES)
             + self.links[port].delay
             + self.pfc_response_delay[port];
-        let span = told - self.run.now + self.pause_span_of(port);
+        let span = sent_at - self.run.now + self.pause_span_of(port);
         let peer = self.ports[port].peer as usize;
         for class in 0..CLASSES as u8 {
             if !self.groups[(port, class)].asserted {
@@ -135,7 +135,7 @@ impl Fabric {
     pub(super) fn end_pause(&mut self, lane: usize, ended: Option<(Time, Time)>) -> Option<usize> {
         let (from, to) = ended?;
         let (port, class) = port_and_class(lane);
-        let (from, to) = (self.run.skips.told(from), self.run.skips.told(to));
+        let (from, to) = (self.run.skips.simulated_at(from), self.run.skips.simulated_at(to));
         self.pause_logs.entry(lane).or_default().add(from, to);
         if self.watch_resume(lane) {
             return None; // what comes is dropped, paused or not
@@ -148,7 +148,7 @@ impl Fabric {
     pub fn close_pauses(&mut self) {
         for lane in 0..self.pauses.len() {
             if let Some(since) = self.pauses[lane].paused_since() {
-                let (since, to) = (self.run.skips.told(since), self.run.simulated());
+                let (since, to) = (self.run.skips.simulated_at(since), self.run.simulated());
                 self.pause_logs.entry(lane).or_default().add(since, to);
             }
         }
@@ -164,7 +164,7 @@ impl Fabric {
 
 const SECOND: u64 = 1_000_000_000_000;
 
-/// What the pauses of one (port, class) added up to.
+/// Total pause time of one (port, class).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PauseLog {
     /// Time paused in each second of the run.
@@ -193,7 +193,7 @@ impl PauseLog {
     }
 }
 
-/// What a priority group of an ingress port asks its peer for.
+/// The pause that a priority group of an ingress port holds at its peer.
 #[derive(Clone, Debug)]
 pub(crate) struct Pausing {
     pub source: PauseSource,
@@ -269,7 +269,7 @@ impl Fabric {
         (s.cold.watchdog.is_some() && s.lossless & (1 << class) != 0).then_some(switch)
     }
 
-    /// Whether a watchdog looks after the pauses of a lane.
+    /// True if a watchdog watches the pauses of a lane.
     pub fn is_watched(&self, at: usize) -> bool {
         self.watching_switch(at).is_some()
     }
@@ -387,7 +387,7 @@ impl Deadlocks {
         Deadlocks { standstill, next_look: standstill, found: None }
     }
 
-    /// Whether there is a deadlock that no watchdog will end.
+    /// True if there is a deadlock that no watchdog will end.
     pub fn look(&mut self, fabric: &Fabric) -> bool {
         if !self.is_due(fabric.run.now) {
             return false;
@@ -396,7 +396,7 @@ impl Deadlocks {
         self.look_at(&self.stuck(fabric), |_| fabric)
     }
 
-    /// Whether there is one among the lanes that are `stuck`, where `of` says which fabric has the state of a node.
+    /// True if there is a deadlock among the `stuck` lanes; `of` gives the fabric that has a node's state.
     pub fn look_at<'a>(&mut self, stuck: &[usize], of: impl Fn(u32) -> &'a Fabric) -> bool {
         let at = |port: usize| of(of(0).ports[port].owner);
         let waits_for = |lane: usize| {
@@ -410,7 +410,7 @@ impl Deadlocks {
         true
     }
 
-    /// Whether it is time to look.
+    /// True if the next check is due.
     pub fn is_due(&self, now: Time) -> bool {
         now >= self.next_look
     }
@@ -434,7 +434,7 @@ impl Deadlocks {
 
 /// A cycle of lanes, each waiting for the next, among those that are `stuck`; from its lowest lane on.
 fn cycle(stuck: &[usize], waits_for: impl Fn(usize) -> Vec<usize>) -> Option<Vec<usize>> {
-    /// What is known of a lane.
+    /// How far the search has come with a lane.
     #[derive(Clone, Copy, PartialEq)]
     enum Visited {
         OnPath,

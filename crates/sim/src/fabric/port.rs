@@ -1,4 +1,4 @@
-//! A port: its transmitter, the link behind it and its eight egress queues. What they do is in `transmit.rs`.
+//! A port: its transmitter, the link behind it and its eight egress queues.
 //!
 //! A hop costs at most two events: the packet's arrival at the other end, and the transmitter's becoming free where
 //! something waits for it. Packets on a link arrive in order, so only the first has an event.
@@ -11,7 +11,7 @@ use tailback_proto::congestion::HopTelemetry;
 use tailback_proto::scheduling::{pick_round_robin, Ets};
 use tailback_proto::units::{Rate, Time, BIT_PS_PER_BYTE};
 
-use super::packet::{Packet, CE};
+use super::packet::{Packet, PacketKind, CE};
 use super::{lane, Arrived, Fabric};
 use crate::engine::{prefetch, uniform, Fifo};
 use crate::event::Event;
@@ -51,10 +51,10 @@ pub(crate) struct Port {
     pub last_class: u8,
     /// Classes whose pause or resume waits to be sent.
     pub pfc_pending: u8,
-    /// What happens to packets behind it, [`LOSSY`] and [`RECLASSIFIES`]; who else is told of what it sends: [`WEIGHTED`],
-    /// [`TAPPED`]; and whether another core has the node behind it: [`CUT`].
+    /// What happens to packets behind it, [`LOSSY`] and [`RECLASSIFIES`]; who else is notified of what it sends:
+    /// [`WEIGHTED`], [`TAPPED`]; and whether another core has the node behind it: [`CUT`].
     pub flags: u8,
-    /// Whether the link behind it works.
+    /// True if the link behind it works.
     pub up: bool,
     /// See `ps_per_byte`.
     pub byte_shift: u8,
@@ -92,8 +92,8 @@ pub(crate) fn byte_time(rate: Rate, ppm: f64) -> (u32, u8) {
 }
 
 impl Port {
-    /// Puts a packet, which comes out of `queue` or passed it, on the wire for a time of `takes`. Whether it is the first on the
-    /// link.
+    /// Puts a packet, which comes out of `queue` or passed it, on the wire for a time of `takes`. Returns whether it is
+    /// the first on the link.
     #[inline(always)]
     pub fn begin(
         &mut self,
@@ -137,7 +137,7 @@ impl Port {
         }
     }
 
-    /// Whether a packet of `class` that comes now would be sent at once.
+    /// True if a packet of `class` that comes now would be sent at once.
     #[inline]
     pub fn is_idle(&self, now: Time, class: u8) -> bool {
         self.busy_until <= now
@@ -146,7 +146,7 @@ impl Port {
     }
 }
 
-#[inline(never)] // what most runs never need stays out of the way of what they do
+#[inline(never)]
 fn by_rate(links: &[Link], port: usize, bytes: u32) -> Time {
     links[port].rate.serialization(bytes as u64)
 }
@@ -190,7 +190,7 @@ impl ClassQueue {
         tx_bytes: 0,
     };
 
-    /// Whether nothing ever was in it, or is counted of it.
+    /// True if no packet ever was in it or was counted.
     pub fn is_untouched(&self) -> bool {
         let counted = self.rx_packets | self.rx_bytes | self.tx_packets | self.tx_bytes | self.bytes as u64;
         counted == 0 && self.fifo.is_empty()
@@ -239,13 +239,13 @@ impl ClassQueue {
 
 // What ports do: a packet is queued, sent, and comes out at the other end of a link.
 
-/// What is to be known of a port after a packet began to leave by it.
+/// Where a packet that has begun to leave a port goes, and when it arrives.
 pub(super) struct Departure {
     /// Node at the other end.
     to: u32,
     /// When it will be there.
     arrival: Time,
-    /// The port's.
+    /// The port's flags.
     pub flags: u8,
 }
 
@@ -318,8 +318,8 @@ impl Fabric {
         None
     }
 
-    /// Whether `port` may send a packet now. Where its transmitter is busy it looks again when that is free; a pause or a
-    /// resume that waits goes first.
+    /// True if `port` may send a packet now. If its transmitter is busy, it is woken when that is free; a waiting PFC
+    /// frame goes first.
     #[inline]
     pub fn has_turn(&mut self, port: usize) -> bool {
         let p = &self.ports[port];
@@ -378,14 +378,28 @@ impl Fabric {
         let p = &mut self.ports[port];
         let takes = p.serialization(&self.links, port, packet.wire_bytes as u32);
         let queue = &mut self.queues[(port, class)];
-        let first = p.begin(self.run.now, takes, packets, index, queue);
+        let is_first = p.begin(self.run.now, takes, packets, index, queue);
         let flags = p.flags;
+        self.began(port, (index, kind), flags, is_first, |fabric| Departure::of(&fabric.ports[port]));
+    }
+
+    /// Counts a packet that just began to leave by `port`, and schedules its arrival if it is the first on the link.
+    #[inline(always)] // the caller has looked up the port, and says when to look it up again
+    pub(super) fn began(
+        &mut self,
+        port: usize,
+        (index, kind): (u32, PacketKind),
+        flags: u8,
+        is_first: bool,
+        departure: impl FnOnce(&Fabric) -> Departure,
+    ) {
         self.transmissions[kind as usize] += 1;
         if flags & (WEIGHTED | TAPPED) != 0 {
-            self.tell_sent(port, index);
+            self.note_begun(port, index);
         }
-        if first {
-            self.expect_arrival(port, Departure::of(&self.ports[port]));
+        if is_first {
+            let departure = departure(self);
+            self.expect_arrival(port, departure);
         }
     }
 
@@ -414,19 +428,14 @@ impl Fabric {
         }
         queue.rx_packets += 1;
         queue.rx_bytes += frame_bytes as u64;
-        let first = p.begin(self.run.now, takes, &mut self.packets, index, queue);
-        let (busy_until, leaves) = (p.busy_until, Departure::of(p));
-        self.transmissions[kind as usize] += 1;
-        if leaves.flags & (WEIGHTED | TAPPED) != 0 {
-            self.tell_sent(port, index);
-        }
-        if first {
-            self.expect_arrival(port, leaves);
-        }
+        let is_first = p.begin(self.run.now, takes, &mut self.packets, index, queue);
+        let (busy_until, departure) = (p.busy_until, Departure::of(p));
+        self.began(port, (index, kind), departure.flags, is_first, |_| departure);
         busy_until
     }
 
-    /// Sends a packet at once by a port of a host for which nothing else waits, if that is idle. Whether it was.
+    /// Sends a packet at once by a port of a host for which nothing else waits, if that is idle. Returns whether it
+    /// was.
     #[inline(always)] // where a CNP is made, and for other answers
     pub fn pass(&mut self, port: usize, index: u32) -> bool {
         let packet = self.packets[index];
@@ -440,8 +449,8 @@ impl Fabric {
     }
 
     /// Tells the port's scheduler and its capture of a packet that begins.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
-    pub(super) fn tell_sent(&mut self, port: usize, index: u32) {
+    #[inline(never)]
+    fn note_begun(&mut self, port: usize, index: u32) {
         let Packet { class, wire_bytes, .. } = self.packets[index];
         if self.ports[port].flags & WEIGHTED != 0 {
             self.ets[port].on_sent(class, wire_bytes as u32);
@@ -453,9 +462,9 @@ impl Fabric {
 
     /// A packet that just began is the first on the link behind `port`.
     #[inline(always)] // the caller has looked up the port
-    pub(super) fn expect_arrival(&mut self, port: usize, leaves: Departure) {
-        if leaves.flags & CUT == 0 {
-            self.run.schedule_across(leaves.to, leaves.arrival, Event::Arrival(port as u32));
+    fn expect_arrival(&mut self, port: usize, departure: Departure) {
+        if departure.flags & CUT == 0 {
+            self.run.schedule_across(departure.to, departure.arrival, Event::Arrival(port as u32));
         } else {
             self.note_sent_across(port);
         }
@@ -494,7 +503,7 @@ impl Fabric {
 
     /// The class of a packet that has arrived, which the link behind `port` may have lost, and the node there may put in another
     /// one. `None`: it is lost.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     fn class_on_arrival(&mut self, port: usize, index: u32) -> Option<u8> {
         let Port { flags, peer_owner, .. } = self.ports[port];
         if flags & LOSSY != 0 && self.is_lost(port) {
@@ -615,24 +624,24 @@ impl DropReason {
         DropReason::Trimmed,
     ];
 
-    /// Whether it is the ingress group that refused the packet, and not the egress queue.
+    /// True if it is the ingress group that refused the packet, and not the egress queue.
     pub fn is_ingress(self) -> bool {
         use DropReason::*;
         matches!(self, HeadroomOverflow | NoRoute | ReceiveBufferFull | PauseStormIngress)
     }
 
-    /// Whether the packet had been queued at the port.
+    /// True if the packet had been queued at the port.
     pub fn was_queued(self) -> bool {
         matches!(self, DropReason::PortDown | DropReason::PauseStormQueued)
     }
 
-    /// Whether a switch had no buffer left for it.
+    /// True if a switch had no buffer left for it.
     pub fn lacks_buffer(self) -> bool {
         use DropReason::*;
         matches!(self, EgressThreshold | IngressThreshold | BufferFull | HeadroomOverflow | Trimmed)
     }
 
-    /// Whether a PFC watchdog dropped it.
+    /// True if a PFC watchdog dropped it.
     pub fn is_pause_storm(self) -> bool {
         matches!(
             self,
@@ -640,7 +649,7 @@ impl DropReason {
         )
     }
 
-    /// Whether the packet was on the link.
+    /// True if the packet was on the link.
     pub fn was_on_link(self) -> bool {
         matches!(self, DropReason::LinkLoss | DropReason::LinkDown)
     }
@@ -698,7 +707,7 @@ impl std::iter::Sum for Tally {
     }
 }
 
-/// What a queue dropped, by reason.
+/// Drops of a queue, by reason.
 pub(crate) type Drops = [Tally; DropReason::ALL.len()];
 
 /// Drops by lane, of those lanes that dropped anything: of very many ports most never do.
@@ -713,7 +722,7 @@ impl DropsByLane {
         self.0.append(&mut other.0);
     }
 
-    /// Of a lane, if it dropped anything.
+    /// The drops of a lane, if there are any.
     pub fn get(&self, lane: usize) -> Option<&Drops> {
         self.0.get(&lane)
     }
@@ -740,7 +749,7 @@ impl std::ops::IndexMut<usize> for DropsByLane {
 // What is noted of ports that are captured: what they send, and what is dropped at them or behind them. Whoever captures takes
 // it after each event.
 
-/// What a port did.
+/// One action of a captured port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CaptureNote {
     /// It sends a packet, whose first bit leaves at `at`. `marked`: whether it was marked CE before this port.
@@ -757,7 +766,7 @@ impl Fabric {
         self.ports[port].flags |= TAPPED;
     }
 
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub(super) fn note_sent(&mut self, port: usize, index: u32, at: Time) {
         let marked = self.packets[index].flags & CE != 0;
         self.taps.push(CaptureNote::Sent { port, index, at, marked });

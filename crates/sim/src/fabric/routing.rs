@@ -146,7 +146,7 @@ impl Routes {
         self.next_port_away(switch, dst, qp)
     }
 
-    /// The same to a host of another switch.
+    /// The next port towards a host of another switch.
     #[inline(never)]
     fn next_port_away(&self, switch: usize, dst: u16, qp: u32) -> Option<usize> {
         let ports = self.next_ports(switch, dst);
@@ -200,7 +200,7 @@ impl Balancer {
         Balancer { how, gap, stream: stream(seed, "load balancing", switch as u64), flowlets }
     }
 
-    /// Whether it decides about packets of this kind.
+    /// True if it chooses the port of packets of this kind.
     pub fn divides(&self, kind: PacketKind) -> bool {
         match self.how {
             LoadBalancing::Ecmp => false,

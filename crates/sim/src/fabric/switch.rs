@@ -18,7 +18,7 @@ use tailback_proto::units::Time;
 use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
 use super::packet::{Amount, Packet, PacketKind, CE, ECT};
-use super::port::{Departure, DropReason, TAPPED, WEIGHTED};
+use super::port::{Departure, DropReason};
 use super::routing::Balancer;
 use super::{class_table, lane, mask, ClassOf, Fabric, CLASSES};
 use crate::engine::{prefetch, uniform};
@@ -55,7 +55,7 @@ pub(crate) struct Switch {
     /// Classes in the second pool.
     second_pool: u8,
     pub lossless: u8,
-    /// What of each pool no run fills, in MiB: see [`MOST_IN_USE`].
+    /// The part of each pool that no run fills, in MiB: see [`MOST_IN_USE`].
     never_used_mib: [u32; 2],
     /// Why packets do not simply go where ECMP has them go: [`IN_PAUSE_STORM`], [`BALANCES`], [`TRIMS`].
     pub detours: u8,
@@ -140,7 +140,7 @@ impl Switch {
         self.cold.shared_bytes[pool] - self.free[pool]
     }
 
-    /// What an ingress group may hold in the shared buffer; above it, xoff.
+    /// Bytes that an ingress group may hold in the shared buffer; above it, xoff.
     pub fn ingress_threshold(&self, pool: usize) -> u64 {
         if self.xoff != u64::MAX {
             return self.xoff;
@@ -154,12 +154,12 @@ impl Switch {
         self.free[pool] - ((self.never_used_mib[pool] as u64) << 20)
     }
 
-    /// What a lossy egress queue may hold.
+    /// Bytes that a lossy egress queue may hold.
     pub fn egress_threshold(&self, pool: usize) -> u64 {
         (self.free[pool] * self.egress_alpha) >> ALPHA_SHIFT
     }
 
-    /// Gives back the buffer of a packet that leaves, which came by `group`. Whether that group's pause ends.
+    /// Gives back the buffer of a packet that leaves, which came by `group`. Returns whether that group's pause ends.
     #[inline(always)]
     pub(super) fn give_back(&mut self, now: Time, group: &mut IngressGroup, packet: &Packet) -> bool {
         let bytes = packet.frame_bytes();
@@ -194,7 +194,7 @@ pub(crate) struct Marking {
 impl Marking {
     const NEVER: EcnThresholds = EcnThresholds { k_min_bytes: u64::MAX, k_max_bytes: u64::MAX, p_max: 0.0 };
 
-    /// Of no lane yet.
+    /// No lane marks yet.
     pub fn new() -> Marking {
         Marking { kinds: vec![Marking::NEVER], number: Vec::new() }
     }
@@ -240,7 +240,7 @@ pub(crate) struct IngressGroup {
     /// The most of each since the start of the run: watermarks.
     pub max_shared: u32,
     pub max_headroom: u32,
-    /// Whether it holds a pause.
+    /// True if it holds a pause.
     pub asserted: bool,
     pub over_time: OverTime,
     pub rx_packets: u64,
@@ -359,15 +359,9 @@ impl Fabric {
             let queue = &mut self.queues[(out_port, class)];
             queue.pass(bytes);
             let takes = p.serialization(&self.links, out_port, wire_bytes);
-            let first = p.begin(self.run.now, takes, &mut self.packets, index, queue);
-            let leaves = Departure::of(p);
-            self.transmissions[kind as usize] += 1;
-            if leaves.flags & (WEIGHTED | TAPPED) != 0 {
-                self.tell_sent(out_port, index);
-            }
-            if first {
-                self.expect_arrival(out_port, leaves);
-            }
+            let is_first = p.begin(self.run.now, takes, &mut self.packets, index, queue);
+            let departure = Departure::of(p);
+            self.began(out_port, (index, kind), departure.flags, is_first, |_| departure);
             return;
         }
         group.integrate(self.run.now);
@@ -398,7 +392,7 @@ impl Fabric {
     }
 
     /// The port by which a packet leaves a switch that may divide packets by other means than a hash.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     fn balanced_port(&mut self, switch: usize, index: u32) -> Option<usize> {
         let packet = &self.packets[index];
         let balancer = &mut self.switches[switch].cold.balancer;
@@ -457,33 +451,28 @@ impl Fabric {
         let draw = || uniform(&mut self.ecn_streams[port]);
         let marked =
             packet.flags & ECT != 0 && self.marking.of(lane(port, class)).mark(queue.bytes as u64, draw);
-        self.transmissions[packet.kind as usize] += 1;
+        let kind = packet.kind;
         let takes = p.serialization(&self.links, port, packet.wire_bytes as u32);
-        let first = p.begin(now, takes, packets, index, queue);
+        let is_first = p.begin(now, takes, packets, index, queue);
         let flags = p.flags;
         if p.backlogged & !p.paused != 0 && p.busy_until < p.wake_at {
             p.wake_at = p.busy_until;
             // Mostly the next packet joins this one on the link, which has the event of an arrival then.
             self.run.schedule_quiet(p.busy_until, Event::PortWake(port as u32));
         }
-        if flags & (WEIGHTED | TAPPED) != 0 {
-            self.tell_sent(port, index);
-        }
-        if first {
-            // Seldom, so nothing of it is kept over the calls above.
-            self.expect_arrival(port, Departure::of(&self.ports[port]));
-        }
+        // The first on its link is seldom, so nothing of the port is kept for it.
+        self.began(port, (index, kind), flags, is_first, |fabric| Departure::of(&fabric.ports[port]));
         if marked {
             self.mark(port, index);
         }
         if ends_pause {
-            // It is told by the port that the packet came by, which may be this one.
+            // The resume leaves by the port that the packet came in by, which may be this one.
             self.release_pause(in_port, class);
         }
     }
 
     /// A data packet passes a port that is idle: it takes along how loaded the port is.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     fn write_telemetry(&mut self, port: usize, class: u8, index: u32) {
         let (packet, queue) = (&self.packets[index], &self.queues[(port, class)]);
         let hop = self.ports[port].telemetry(self.run.now, queue, &self.links[port]);
@@ -528,7 +517,7 @@ impl Fabric {
 
 impl Fabric {
     /// A packet of a lossy class has come, and the switch trims: whether it is to be trimmed for the queue that it would join.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub(super) fn trims_at(&self, switch: usize, out_port: usize, index: u32) -> bool {
         let packet = &self.packets[index];
         let s = &self.switches[switch];

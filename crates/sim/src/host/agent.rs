@@ -16,7 +16,7 @@ use crate::run::Run;
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 
-/// What an agent does.
+/// The controller that an agent runs.
 #[derive(Debug)]
 pub(crate) enum Control {
     Rhcc(ReceiverParameters, Receiver),

@@ -7,7 +7,7 @@
 //!
 //! A core does one batch of work after the other, an event each: a poll of its receive ring together with what the
 //! packets lead to, or a turn of the threads that wait for it. What costs cycles within a batch happens in the batch,
-//! one after the other: the next stage is told the time by the core's own clock. While packets and threads both want
+//! one after the other: the next stage takes the time from the core's own clock. While packets and threads both want
 //! the core, they share its time equally. Nothing here knows what packets mean: `socket.rs` does.
 //!
 //! Leaves out: hyper-threads, frequency changes, caches and NUMA, moving threads between cores, interrupts in the
@@ -304,7 +304,7 @@ impl Tcp {
     }
 
     /// A batch of a core ends, or an interrupt that was held back is due.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub fn on_core(&mut self, fabric: &mut Fabric, nics: &mut Nics, core: u32) {
         let c = &mut self.cpus.cores[core as usize];
         c.core.end(fabric.run.now);
@@ -422,7 +422,7 @@ impl Tcp {
     }
 
     /// The first descriptor of a ring is ready: the ring joins its class's turns.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub fn on_ring_due(&mut self, fabric: &mut Fabric, nics: &mut Nics, ring: u32) {
         let port = self.rings.rings[ring as usize].port as usize;
         if fabric.ports[port].up {
@@ -442,7 +442,7 @@ impl Tcp {
     }
 
     /// Sends the next packet of a ring, whose turn it is.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub fn send_from_ring(&mut self, fabric: &mut Fabric, nics: &mut Nics, port: usize, ring: u32) {
         let (index, sent) = self.take_packet(fabric, nics, ring);
         fabric.send(port, index);

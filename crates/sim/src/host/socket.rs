@@ -58,7 +58,7 @@ impl Softirq {
 }
 
 impl Ethernet for Tcp {
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     fn receive(&mut self, fabric: &mut Fabric, nics: &mut Nics, packet: u32) {
         let p = &fabric.packets[packet];
         let c = &self.sockets.connections[(p.qp - self.sockets.first_flow) as usize];
@@ -66,7 +66,7 @@ impl Ethernet for Tcp {
         self.core_receive(fabric, nics, core, packet);
     }
 
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     fn send(&mut self, fabric: &mut Fabric, nics: &mut Nics, port: usize, ring: u32) {
         self.send_from_ring(fabric, nics, port, ring);
     }
@@ -74,7 +74,7 @@ impl Ethernet for Tcp {
 
 impl Tcp {
     /// The connections of a group begin.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub fn on_tcp_start(&mut self, fabric: &mut Fabric, nics: &mut Nics, group: u32) {
         let Group { first, connections, bytes } = self.sockets.groups[group as usize];
         for connection in first..first + connections {
@@ -90,7 +90,7 @@ impl Tcp {
     }
 
     /// The applications of a group write no more; what they wrote is still sent.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub fn on_tcp_stop(&mut self, fabric: &mut Fabric, group: u32) {
         let Group { first, connections, .. } = self.sockets.groups[group as usize];
         for connection in first..first + connections {
@@ -340,7 +340,7 @@ impl Tcp {
     }
 
     /// A timer of a connection may be due.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub fn on_tcp_timer(&mut self, fabric: &mut Fabric, nics: &mut Nics, timer: u32) {
         let (connection, end) = (timer >> 1, (timer & 1) as usize);
         let c = &mut self.sockets.connections[connection as usize];
@@ -395,13 +395,13 @@ pub(crate) struct Connection {
     pub sender: TcpSender,
     pub receiver: TcpReceiver,
     pub state: QpState,
-    /// Whether its application writes no more.
+    /// True if its application writes no more.
     pub(super) closed: bool,
     /// Bytes in transmit rings.
     pub queued: u32,
-    /// Whether it waits for them to leave.
+    /// True if it waits for them to leave.
     pub(super) throttled: bool,
-    /// Whether its receiver's thread waits for the core, or has it.
+    /// True if its receiver's thread waits for the core, or has it.
     pub(super) reading: bool,
     /// When the pending timer events of sender and receiver are due; `NEVER`: none.
     pub(super) timer_at: [Time; 2],
@@ -446,7 +446,7 @@ pub(crate) struct Sockets {
     pub groups: Vec<Group>,
     /// By kind of NIC in the plan; only those that are used.
     pub stacks: Vec<Stack>,
-    /// Number that packets of the first connection carry: flows of all kinds are told apart by it.
+    /// Number that packets of the first connection carry: it identifies flows of all kinds.
     pub first_flow: u32,
     pub headers: Headers,
     pub(super) held: Vec<Held>,
@@ -567,7 +567,7 @@ pub(crate) struct TxBurst {
     pub whole: u32,
     /// Its timestamp.
     pub sent_at: Time,
-    /// Whether it was sent before.
+    /// True if it was sent before.
     pub retransmission: bool,
     /// Of its next packet.
     pub flags: u8,
@@ -578,7 +578,7 @@ pub(crate) struct TxRing {
     pub(super) descriptors: VecDeque<Descriptor>,
     pub(super) port: u32,
     pub(super) class: u8,
-    /// Whether it is in the NIC's ready ring, or has an event that will put it there.
+    /// True if it is in the NIC's ready ring, or has an event that will put it there.
     pub(super) scheduled: bool,
     /// What waits in it, which nothing records: payload of bursts, and frames.
     #[cfg(debug_assertions)]
@@ -610,7 +610,7 @@ impl TxRing {
         self.descriptors.iter().map(|descriptor| (descriptor.work.bytes(packets), descriptor.came))
     }
 
-    /// Where it stands when it may send from `by` on.
+    /// True if the next packet may leave at `by`.
     pub(super) fn standing(&self, by: Time) -> Standing {
         Standing::new(self.descriptors.front().map(|next| next.ready_at), by)
     }

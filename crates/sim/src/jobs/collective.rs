@@ -410,7 +410,7 @@ impl RunningGraph {
         }
     }
 
-    /// A rank takes part. `ready`: is told its operations that wait for nothing else.
+    /// A rank takes part. `ready` is called with its operations that wait for nothing else.
     pub fn join(&mut self, rank: u32, now: Time, ready: &mut Vec<u32>) {
         self.joined[rank as usize] = Some(now);
         let graph = Arc::clone(&self.graph);
@@ -492,7 +492,7 @@ impl RunningGraph {
         joined.filter_map(|(rank, since)| since.map(|since| (rank, since)))
     }
 
-    /// Whether a rank that took part has nothing to do.
+    /// True if a rank that took part has nothing to do.
     pub fn is_idle(&self, rank: u32) -> bool {
         self.left_of[rank as usize] == 0
     }

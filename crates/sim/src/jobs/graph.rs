@@ -186,7 +186,7 @@ pub(super) struct Rank {
     pub doing: RankActivity,
     /// Collectives that it has come to and not begun.
     waiting: VecDeque<(u32, u32)>,
-    /// Whether one is under way.
+    /// True if one is under way.
     busy: bool,
     /// Until when it computes operations, and reduces.
     computes: Time,

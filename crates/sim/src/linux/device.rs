@@ -294,7 +294,7 @@ pub(crate) struct Channel {
     pub rx_out_of_buffer: u64,
     /// The egress that the current poll runs.
     pub running: Option<u32>,
-    /// Whether the current poll still looks for completions, and how many it has found.
+    /// True if the current poll still looks for completions, and how many it has found.
     pub(super) completing: bool,
     pub(super) completed: u32,
     pub(super) completed_bytes: u32,

@@ -37,15 +37,15 @@ pub(crate) struct Egress {
     pub(super) output: u32,
     /// Index among the timers.
     pub(super) timer: u32,
-    /// Whether a packet that finds the discipline empty goes straight to the device.
+    /// True if a packet that finds the discipline empty goes straight to the device.
     pub(super) bypass: bool,
     pub(super) random: Stream,
-    /// Whether a core is running the discipline, and how many packets are left of that core's quota.
+    /// True if a core is running the discipline, and how many packets are left of that core's quota.
     pub(super) running: bool,
     pub(super) quota: u32,
-    /// Whether the current packet bypassed the queue.
+    /// True if the current packet bypassed the queue.
     pub(super) direct: bool,
-    /// Whether the discipline is scheduled on a core (`__QDISC_STATE_SCHED`).
+    /// True if the discipline is scheduled on a core (`__QDISC_STATE_SCHED`).
     pub(super) scheduled: bool,
     /// The core whose softirq runs the discipline.
     pub(super) output_core: Option<u32>,

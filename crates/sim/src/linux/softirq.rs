@@ -64,7 +64,7 @@ impl Linux {
     }
 
     /// The current unit of a core ends.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub(crate) fn on_linux_core(&mut self, fabric: &mut Fabric, core: u32) {
         let c = &mut self.cores[core as usize];
         let Some(work) = c.core.end(fabric.run.now) else {
@@ -434,7 +434,7 @@ impl Linux {
 }
 
 impl Linux {
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub(crate) fn on_linux_timer(&mut self, fabric: &mut Fabric, timer: u32) {
         match self.timers[timer as usize] {
             Timer::VethWatchdog(end) => self.on_veth_watchdog(fabric, end),
@@ -447,7 +447,7 @@ impl Linux {
     }
 
     /// The moderated interrupt of a NAPI instance may be due.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub(crate) fn on_linux_irq(&mut self, fabric: &mut Fabric, napi: u32) {
         match self.napis[napi as usize] {
             Napi::Channel(channel) => self.on_moderation(fabric, channel),
@@ -615,7 +615,7 @@ pub(super) fn flow_hash(packet: &Packet) -> u32 {
 
 impl Linux {
     /// A packet has reached a port of a bridge.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub(crate) fn receive(&mut self, fabric: &mut Fabric, port: usize, index: u32) {
         let p = &self.bridge_ports[port - self.first_bridge_port];
         let channels = p.rss.len() as u64;

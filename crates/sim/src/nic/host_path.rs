@@ -45,7 +45,7 @@ impl Nics {
     }
 
     /// The NIC put a packet on the wire: its next data waits until it has been fetched.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub(super) fn fetch_next(&mut self, now: Time, host: usize, payload: u32) {
         let nic = &mut self.nics[host];
         nic.data_ready = self.host_paths[nic.host_path as usize].fetch(now, payload as u64);
@@ -57,7 +57,7 @@ impl Nics {
 
 impl Nics {
     /// A packet has reached a NIC whose host has a path.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub fn path_receive(
         &mut self,
         fabric: &mut Fabric,

@@ -149,7 +149,7 @@ impl NicModel {
     }
 }
 
-// CNPs, NAKs and delay probes by pair of hosts: who told whom, if hosts are few.
+// CNPs, NAKs and delay probes by pair of hosts, if there are few hosts.
 
 /// Most hosts for which each pair is counted: the rows of all pairs and bins then stay below 45 MB.
 const MOST_HOSTS: usize = 24;
@@ -168,10 +168,10 @@ impl EndSignal {
     const ALL: [EndSignal; 3] = [EndSignal::Cnp, EndSignal::Nak, EndSignal::DelayProbe];
 }
 
-/// A signal, who told it and who was told, as one number.
+/// A signal, its sender and its receiver, as one number.
 pub(crate) type Pair = u32;
 
-/// What was told since the counts were last taken.
+/// Signals since the counts were last taken.
 #[derive(Debug, Default)]
 pub(crate) struct PairCounts {
     hosts: usize,
@@ -187,7 +187,7 @@ impl PairCounts {
         PairCounts { hosts, counts: vec![0; pairs], some: Vec::new() }
     }
 
-    /// Whether pairs are counted.
+    /// True if pairs are counted.
     pub fn is_kept(&self) -> bool {
         !self.counts.is_empty()
     }
@@ -216,7 +216,7 @@ impl PairCounts {
         }
     }
 
-    /// Signal, who told it and who was told.
+    /// Signal, sender and receiver.
     pub fn ends(&self, pair: Pair) -> (EndSignal, usize, usize) {
         let (from, to) = (pair as usize / self.hosts, pair as usize % self.hosts);
         (EndSignal::ALL[from / self.hosts], from % self.hosts, to)
@@ -237,8 +237,8 @@ impl PairCounts {
 
 // NICs of a network that is cut in parts: each part has all, and acts on those of its own hosts.
 //
-// A host's sending halves are its part's, receiving halves those of the part of the host that they are at. What a receiver
-// counts for its sender is told to that one's part when a bin closes.
+// A host's sending halves are its part's, receiving halves those of the part of the host that they are at. What a
+// receiver counts for its sender is sent to the sender's part when a bin closes.
 
 impl Nics {
     /// What was counted here for senders of other parts goes there.
@@ -311,8 +311,8 @@ mod pair_counts_tests {
         counts.take(|pair, count| taken.push((pair, count)));
         let taken: Vec<_> = taken.into_iter().map(|(pair, count)| (counts.ends(pair), count)).collect();
         use EndSignal::{Cnp, DelayProbe, Nak};
-        let told = [((Nak, 2, 1), 2), ((Cnp, 2, 1), 1), ((DelayProbe, 0, 1), 1), ((Cnp, 0, 2), 1)];
-        assert_eq!(taken, told);
+        let expected = [((Nak, 2, 1), 2), ((Cnp, 2, 1), 1), ((DelayProbe, 0, 1), 1), ((Cnp, 0, 2), 1)];
+        assert_eq!(taken, expected);
         counts.take(|_, _| panic!("nothing is left"));
         other.take(|_, _| panic!("nothing is left"));
     }

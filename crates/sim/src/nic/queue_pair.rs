@@ -60,7 +60,7 @@ pub(crate) struct SendQp {
     pub class: u8,
     pub code_point: u8,
     pub state: QpState,
-    /// Whether it is in the NIC's ready ring, or has an event that will put it there.
+    /// True if it is in the NIC's ready ring, or has an event that will put it there.
     pub scheduled: bool,
     pub packets_sent: u64,
     pub rp_cnp_handled: u64,
@@ -146,7 +146,7 @@ impl SendQp {
         }
     }
 
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     fn wait_at_min_rate(&mut self, now: Time, until: Time) {
         let none = AtMinRate { from: now, to: now, waited: Time::ZERO };
         let at_min_rate = self.at_min_rate.get_or_insert_with(|| Box::new(none));
@@ -179,7 +179,7 @@ impl SendQp {
         }
     }
 
-    /// Whether a packet waits and the window lets it go. The last one may pass the window's end.
+    /// True if a packet waits and the window lets it go. The last one may pass the window's end.
     #[inline]
     pub fn may_send(&self, writers: &[Writer]) -> bool {
         self.half.may_send(&writers[self.writer as usize].writes)
@@ -202,9 +202,9 @@ pub(crate) struct RecvQp {
     pub telemetry_bytes: u16,
     /// Number of its sender's congestion control.
     pub congestion: u8,
-    /// Whether its sender lives on CNPs.
+    /// True if its sender lives on CNPs.
     pub sends_cnps: bool,
-    /// Whether answers bring back what packets brought.
+    /// True if answers bring back what packets brought.
     pub echoes: bool,
     /// Something waits for its messages: see `message_end`.
     pub is_awaited: bool,
@@ -244,7 +244,7 @@ impl Prober {
 
     /// A packet is being sent: whether a probe follows, and the rate that paces what comes next, where the controller
     /// allows `rate`.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub fn on_sent(&mut self, p: &SenderParameters, now: Time, payload: u32, rate: f64) -> (bool, f64) {
         self.sender.on_sent(p, now, payload as u64);
         (self.sender.takes_probe(), self.sender.limit(rate))
@@ -282,7 +282,7 @@ impl Slots {
         self.first_of_work = Some(planned as u32);
     }
 
-    /// Whether a queue pair was added during the run.
+    /// True if a queue pair was added during the run.
     pub fn is_of_work(&self, number: u32) -> bool {
         self.first_of_work.is_some_and(|first| number >= first)
     }
@@ -353,8 +353,8 @@ impl Nics {
         self.activate(fabric, ethernet, qp);
     }
 
-    /// The arrival of each message of a queue pair is told: of a single one, or of as many as will be posted on one that
-    /// lasts.
+    /// The arrival of each message of a queue pair is reported: of a single one, or of as many as will be posted on one
+    /// that lasts.
     pub fn tell_arrivals(&mut self, qp: u32, lasts: bool) {
         let writer = &mut self.writers[self.send_qps[qp as usize].writer as usize];
         writer.post_one_by_one(lasts);
@@ -362,7 +362,7 @@ impl Nics {
         (r.is_awaited, r.message_end) = (true, writer.writes.packets_per_message);
     }
 
-    /// A message whose arrival is told is posted.
+    /// A message is posted whose arrival is to be reported.
     pub fn post_message(&mut self, fabric: &mut Fabric, ethernet: &mut impl Ethernet, qp: u32) {
         let s = &mut self.send_qps[qp as usize];
         if s.state == QpState::Waiting {
@@ -375,7 +375,7 @@ impl Nics {
     }
 
     /// A message that something waits for is in memory.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub fn message_arrived(&mut self, fabric: &mut Fabric, qp: u32) {
         let s = &self.send_qps[qp as usize];
         let writer = &self.writers[s.writer as usize];
@@ -427,8 +427,8 @@ impl Nics {
         }
     }
 
-    /// Whether nothing that is still to come changes what a queue pair that is done has counted, or asks for more of it than
-    /// that it is done. What was sent again may come twice, and a prober counts to the end of the run.
+    /// True if no late packet can change this finished queue pair's counters, so that its slot may be reused. What was
+    /// sent again may come twice, and a prober counts to the end of the run.
     pub fn is_forgotten(&self, slot: u32) -> bool {
         let s = &self.send_qps[slot as usize];
         s.state == QpState::Done && !s.scheduled && s.packets_retransmitted == 0 && s.prober.is_none()
@@ -529,7 +529,7 @@ impl Nics {
     }
 
     /// What few NICs do when a packet was sent.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     fn follow(&mut self, fabric: &mut Fabric, qp: u32, follows: &SendFollowUp) {
         let host = self.send_qps[qp as usize].src as usize;
         if self.nics[host].host_path != IDEAL {
@@ -808,7 +808,7 @@ impl Nics {
     }
 
     /// The headers of a packet that a switch trimmed: they are answered at once. A packet that had arrived is acknowledged.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     fn on_trimmed(
         &mut self,
         fabric: &mut Fabric,
@@ -915,7 +915,7 @@ impl Nics {
         let newly = if packet.kind == PacketKind::Ack {
             s.half.on_ack(&common, fabric.run.now, packet.psn())
         } else if packet.ahead() > 0 || packet.flags & TRIMMED != 0 {
-            let told = if packet.flags & TRIMMED != 0 { NakCause::Trimmed } else { NakCause::Arrived };
+            let cause = if packet.flags & TRIMMED != 0 { NakCause::Trimmed } else { NakCause::Arrived };
             let counters = &mut self.nics[s.src as usize].counters.rdma;
             let handled = counters.rp_cnp_handled;
             let (newly, is_loss) = s.half.on_selective_nak(
@@ -923,7 +923,7 @@ impl Nics {
                 fabric.run.now,
                 packet.psn(),
                 packet.ahead(),
-                told,
+                cause,
                 counters,
             );
             s.packet_seq_err += is_loss as u64;
@@ -956,7 +956,7 @@ impl Nics {
     }
 
     /// Tells a queue pair's controller of an ACK or NAK.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     fn inform_controller(&mut self, fabric: &mut Fabric, index: u32, qp: u32, packet: &Packet) {
         let s = &mut self.send_qps[qp as usize];
         let nic = &mut self.nics[s.src as usize];
@@ -1039,7 +1039,7 @@ fn delay_nak(fabric: &mut Fabric, qp: u32, nak: u32, delay: Time) {
     fabric.run.schedule_at(place, Event::DelayedNak(nak).encode());
 }
 
-/// Whether a packet of a sender is marked, and whether a CNP is to follow.
+/// True if a packet of a sender is marked, and whether a CNP is to follow.
 #[inline(always)] // the caller has looked up what it takes
 fn look_at_mark(
     now: Time,
@@ -1138,7 +1138,8 @@ impl Nics {
         if processing == Time::ZERO {
             self.on_probe_answer(fabric, ethernet, index);
         } else {
-            // A packet's index says who else has packets. So its place is its queue pair's, whose probes are told apart.
+            // A packet's index says who else has packets. Its order is that of its queue pair, which numbers its
+            // probes.
             let at = (fabric.run.now + processing).min(EventQueue::HORIZON);
             let place = EventKey::of(at, Event::ProbeAnswer(source).encode(), own);
             fabric.run.schedule_at(place, Event::ProbeAnswer(index).encode());
@@ -1244,7 +1245,7 @@ impl Nics {
     }
 
     /// A message of a latency test is in memory: it is answered.
-    #[inline(never)] // what most runs never need stays out of the way of what they do
+    #[inline(never)]
     pub fn answer_message(
         &mut self,
         fabric: &mut Fabric,

@@ -72,7 +72,6 @@ pub enum StepPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CollectivePlan {
-    /// What it does.
     pub kind: CollectiveKind,
     /// How it is carried out.
     pub algorithm: Algorithm,
@@ -82,11 +81,10 @@ pub struct CollectivePlan {
     pub channels: u32,
     /// Number of parts of a channel that run one after the other.
     pub chunks: u32,
-    /// Whether ranks go on meanwhile; they wait for it before they repeat their steps.
+    /// True if ranks go on meanwhile; they wait for it before they repeat their steps.
     pub overlapped: bool,
 }
 
-/// What a collective does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CollectiveKind {
@@ -283,12 +281,10 @@ impl Operations {
         u32::from_ne_bytes(self.column(column).as_chunks().0[place])
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.column(KIND).len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

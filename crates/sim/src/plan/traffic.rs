@@ -77,7 +77,7 @@ traffic! {
 pub struct PartnerPlan {
     /// Writer of the answers to this one, back from its receiver.
     pub writer: usize,
-    /// Whether it sends the first message.
+    /// True if it sends the first message.
     pub begins: bool,
 }
 
@@ -92,7 +92,7 @@ pub struct FlowsPlan {
     pub congestion: Vec<Option<usize>>,
     /// The messages.
     pub list: Vec<FlowPlan>,
-    /// Whether messages of the first item, with the first code point, are sent during the run.
+    /// True if messages of the first item, with the first code point, are sent during the run.
     #[serde(default)]
     pub of_work: bool,
 }

@@ -75,8 +75,9 @@ pub(super) fn flow(plan: &Plan, world: &World, slot: usize) -> Flow {
     let kinds = &world.nics.models[world.nics[s.src as usize].model as usize].congestion;
     let writer = &world.nics.writers[s.writer as usize];
     let ended = matches!(s.state, QpState::Done | QpState::Error);
-    let told = |at| world.fabric.run.skips.told(at);
-    let (start, end) = (told(s.start), if ended { told(s.end) } else { world.fabric.run.simulated() });
+    let simulated = |at| world.fabric.run.skips.simulated_at(at);
+    let (start, end) =
+        (simulated(s.start), if ended { simulated(s.end) } else { world.fabric.run.simulated() });
     let error = (s.state == QpState::Error).then(|| {
         format!(
             "transport retry counter exceeded: no progress past packet {} for {}",
@@ -128,8 +129,8 @@ pub(super) fn flow(plan: &Plan, world: &World, slot: usize) -> Flow {
         np_ecn_marked_roce_packets: r.np_ecn_marked_roce_packets,
         rate_bps: Some(super::queue_pairs::rate(world, slot, rate_at)),
         // The last wait may reach past the end.
-        min_rate_wait_ps: waits.map(|waits| waits.waited.0 - told(waits.to).saturating_sub(end).0),
-        min_rate_span_ps: waits.map(|waits| (told(waits.from).0, told(waits.to).min(end).0)),
+        min_rate_wait_ps: waits.map(|waits| waits.waited.0 - simulated(waits.to).saturating_sub(end).0),
+        min_rate_span_ps: waits.map(|waits| (simulated(waits.from).0, simulated(waits.to).min(end).0)),
         ..Flow::default()
     }
 }
@@ -145,12 +146,12 @@ pub struct Column {
     pub read: Read,
     /// One line.
     pub help: &'static str,
-    /// Whether it is left out where no row has a value.
+    /// True if it is left out where no row has a value.
     sometimes: bool,
 }
 
 impl Column {
-    /// Whether a table has it, whose rows have values there or not.
+    /// True if a table has it, whose rows have values there or not.
     pub fn is_in(&self, has_values: bool) -> bool {
         !self.sometimes || has_values
     }
@@ -317,7 +318,7 @@ impl Cells {
         }
     }
 
-    /// Whether all rows have the same value.
+    /// True if all rows have the same value.
     pub fn is_same(&self) -> bool {
         match self {
             Cells::Row => false,
@@ -329,7 +330,7 @@ impl Cells {
         }
     }
 
-    /// Whether some row has no value.
+    /// True if some row has no value.
     pub fn has_none(&self) -> bool {
         match self {
             Cells::Row | Cells::Integer(_) | Cells::Float(_) => false,
@@ -339,7 +340,7 @@ impl Cells {
         }
     }
 
-    /// Whether some row has a value. Without rows, none has.
+    /// True if some row has a value. Without rows, none has.
     pub fn has_some(&self) -> bool {
         match self {
             Cells::Row => true,
@@ -484,7 +485,7 @@ mod tests {
     }
 
     impl FlowBlock {
-        /// Whether all rows are the same, no matter how they are stored.
+        /// True if all rows are the same, no matter how they are stored.
         pub fn alike(&self, other: &FlowBlock) -> bool {
             let text = |block: &FlowBlock, cells: &Cells| match cells {
                 Cells::Row => "rows".to_owned(),

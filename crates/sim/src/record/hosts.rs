@@ -46,7 +46,7 @@ quantities! {
     }
 }
 
-/// Whether a host may have queue pairs that act on delays.
+/// True if a host may have queue pairs that act on delays.
 pub(super) fn hears_delay(world: &World, host: usize) -> bool {
     let model = &world.nics.models[world.nics[host].model as usize];
     model.rhcc.is_some() || model.congestion.iter().any(|congestion| congestion.uses().delay)

@@ -190,7 +190,7 @@ impl QueueKind {
 }
 
 impl SeenQueues {
-    /// Whether it may not have been found yet.
+    /// True unless this queue was found before.
     fn is_new(&mut self, lane: usize, kind: QueueKind, order: u32) -> bool {
         if order >= 16 {
             return true;
@@ -214,7 +214,7 @@ pub(crate) struct ListedQueues {
     seen: SeenQueues,
     last: Option<(u16, u16, u8)>,
     chosen: Option<Chosen>,
-    /// Of the connection that was looked at last.
+    /// The route of the connection that was looked up last.
     ways: RoutePorts,
 }
 

@@ -101,7 +101,7 @@ pub struct Quantity {
     pub unit: &'static str,
     /// How bins are merged; `None` if it has no series.
     pub(super) kind: Option<ValueKind>,
-    /// Whether the entity is kept once this is above 0.
+    /// True if an entity is kept once this quantity is above 0.
     pub(super) keeps: bool,
     /// The signal that it is, if it is one: the log of signals has its bins.
     pub signal: Option<Signal>,
@@ -110,7 +110,7 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Whether its bins are made in this way.
+    /// True if bins hold this kind of value.
     pub(crate) const fn is(&self, kind: ValueKind) -> bool {
         matches!(self.kind, Some(own) if own as u8 == kind as u8)
     }
@@ -137,7 +137,7 @@ pub(crate) type Add<'a> = &'a mut dyn FnMut(&'static str, u64);
 #[derive(Debug)]
 pub(crate) struct Table<W = World> {
     pub of: &'static [&'static str],
-    /// Whether its entities are recorded even where nothing happens.
+    /// True if its entities are recorded even if nothing happens.
     pub always: bool,
     pub rows: &'static [Quantity],
     /// Reads the values of the bin at a place, given the counters at its start.

@@ -140,7 +140,7 @@ pub(crate) struct Items {
     /// Bytes that other parts of a divided network reported, by item and sender; and the bytes that this part
     /// reported.
     elsewhere: Vec<u64>,
-    told: Vec<u64>,
+    reported_bytes: Vec<u64>,
     /// Bytes in all, by item and sender, as of the last update.
     delivered: Vec<u64>,
     /// The same by item alone.
@@ -196,7 +196,7 @@ impl Items {
             running: Vec::new(),
             done: none.clone(),
             elsewhere: none.clone(),
-            told: none.clone(),
+            reported_bytes: none.clone(),
             delivered: none,
             delivered_of_item,
         })
@@ -247,8 +247,8 @@ impl Items {
     /// What has been delivered so far and was not reported before, by item and sender.
     pub fn tell(&mut self, world: &World) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.update(world);
-        let new = self.told.iter_mut().zip(&self.delivered);
-        let new = new.map(|(told, bytes)| bytes - std::mem::replace(told, *bytes));
+        let new = self.reported_bytes.iter_mut().zip(&self.delivered);
+        let new = new.map(|(reported, bytes)| bytes - std::mem::replace(reported, *bytes));
         (0..).zip(new).filter(|&(_, bytes)| bytes > 0)
     }
 

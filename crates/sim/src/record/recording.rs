@@ -30,7 +30,7 @@ pub struct Recording {
     pub flows: Vec<Flow>,
     /// Time series.
     pub series: Series,
-    /// Who told whom to wait.
+    /// Which node made which wait.
     pub signals: Signals,
     /// Counters of hosts and switch ports.
     pub counters: Vec<Counter>,
@@ -101,7 +101,7 @@ pub struct Meta {
     pub name: String,
     pub seed: u64,
     pub end_ps: u64,
-    /// Whether the run reached its end.
+    /// True if the run reached its end.
     pub complete: bool,
     /// Length of a bin of the time series.
     pub bin_ps: u64,
@@ -155,7 +155,7 @@ pub struct Skipped {
     pub signal_error: f64,
     /// The same for single queue pairs, as the root of their mean square.
     pub qp_error: f64,
-    /// Whether the packets after it agree with its estimate: `none` (no packet says), `confirmed`, `contradicted`.
+    /// True if the packets after it agree with its estimate: `none` (no packet says), `confirmed`, `contradicted`.
     pub check: &'static str,
     /// How far these packets were from the estimate: of goodput, relative, where it differs most; null where none says.
     pub goodput_off: Option<f64>,
@@ -231,7 +231,7 @@ pub struct Conservation {
     pub checked_queues: u64,
     /// What became of the data packets.
     pub data_packets: DataPackets,
-    /// Whether everything added up.
+    /// True if everything added up.
     pub ok: bool,
 }
 
@@ -369,7 +369,7 @@ pub struct VethEnd {
     pub teardown: Teardown,
 }
 
-/// What there is before and after the peer's NAPI is removed.
+/// The queue before and after the peer's NAPI is removed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Teardown {
     /// Packets that were in the ring.
@@ -378,7 +378,7 @@ pub struct Teardown {
     pub inflight_before: u32,
     /// The same after it.
     pub inflight_after: u32,
-    /// Whether the queue was stopped before the removal.
+    /// True if the queue was stopped before the removal.
     pub stopped_before: bool,
     /// The same after it.
     pub stopped_after: bool,
@@ -736,7 +736,6 @@ pub struct Entity {
 }
 
 impl Entity {
-    /// Of a node.
     pub fn new(name: impl Into<String>, kind: &'static str, node: impl Into<String>) -> Self {
         Entity { name: name.into(), kind, node: node.into(), ..Entity::default() }
     }

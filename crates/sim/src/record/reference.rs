@@ -67,7 +67,6 @@ fn counted_at(of: &'static [&'static str]) -> &'static str {
     }
 }
 
-/// What is recorded.
 pub fn reference() -> Reference {
     let tables = [
         &hosts::NIC,

@@ -131,12 +131,10 @@ impl FlowBlocks {
         self.packed.insert(number, Packed { at, rows });
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.packed.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.packed.is_empty()
     }
@@ -146,7 +144,7 @@ impl FlowBlocks {
         self.store.as_ref().filter(|_| !self.is_empty()).map(|store| store.folder().to_owned())
     }
 
-    /// Whether a row has a value in this column, and whether one has none.
+    /// True if a row has a value in this column, and whether one has none.
     pub fn has(&self, column: usize) -> (bool, bool) {
         self.has.0[column]
     }

@@ -43,7 +43,7 @@ pub(crate) enum Detail {
 }
 
 impl Detail {
-    /// Whether queues of a kind are listed.
+    /// True if queues of a kind are listed.
     pub fn lists(self, kind: &str) -> bool {
         match self {
             Detail::Full => true,
@@ -81,7 +81,7 @@ impl Chosen {
 /// Reads the counters at the end of each bin.
 pub(crate) struct Recorder {
     pub detail: Detail,
-    /// Whether only some queues were to be recorded.
+    /// True if only some queues were to be recorded.
     chosen: bool,
     pub(super) read: Readings<World>,
     pub(super) items: Option<Items>,
@@ -336,7 +336,7 @@ pub(super) struct Column {
     entity: u32,
     metric: Cow<'static, str>,
     pub kind: ValueKind,
-    /// Whether a value above 0 is a reason to keep the entity.
+    /// True if a value above 0 is a reason to keep the entity.
     keeps: bool,
     /// The signal whose bins these are in the log of signals.
     signal: Option<Signal>,
@@ -390,7 +390,7 @@ impl<W> Default for Readings<W> {
 }
 
 impl<W> Readings<W> {
-    /// What is added next is of this.
+    /// Readings that are added next belong to this entity.
     pub fn add(&mut self, entity: Entity) {
         self.entities.push(entity);
         self.always.push(false);
@@ -561,7 +561,6 @@ impl Bins {
         &self.values[(self.count - 1) * self.kinds.len()..self.count * self.kinds.len()]
     }
 
-    /// The same.
     pub fn last_mut(&mut self) -> &mut [f64] {
         &mut self.values[(self.count - 1) * self.kinds.len()..self.count * self.kinds.len()]
     }
@@ -614,7 +613,7 @@ impl Bins {
         FACTOR
     }
 
-    /// The same bins of other columns, whose values are not those that there are.
+    /// Bins of other columns at the same times, without values.
     pub fn of(&self, kinds: Vec<ValueKind>) -> Self {
         let Bins { length, start, count, still, most, merge_by_two, .. } = *self;
         Bins { kinds, length, start, count, still, most, merge_by_two, ..Bins::default() }
@@ -649,7 +648,7 @@ impl Bins {
 // What is recorded of time that was skipped.
 
 impl ValueKind {
-    /// Whether a bin's value is no difference of counters.
+    /// True if a bin's value is not the difference of a counter.
     fn is_gauge(self) -> bool {
         matches!(
             self,
@@ -746,10 +745,10 @@ impl Recorder {
         }
     }
 
-    /// What was told.
+    /// What other parts delivered.
     pub fn take_mail(&mut self, mail: &mut Mail) {
         if let Some(items) = &mut self.items {
-            mail.items.drain(..).for_each(|told| items.hear(told));
+            mail.items.drain(..).for_each(|delivered| items.hear(delivered));
         }
     }
 

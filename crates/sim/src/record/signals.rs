@@ -1,4 +1,4 @@
-//! The log of signals: who told whom to wait, how, because of which queue, and when.
+//! The log of signals: which node made which other wait, by which signal, because of which queue, and when.
 //!
 //! There is a row for each bin in which a signal passed between two nodes, or for the whole run where bins are not known.
 
@@ -15,7 +15,7 @@ use crate::nic::{EndSignal, Pair, PairCounts};
 use crate::plan::Plan;
 use crate::world::World;
 
-/// A way to be told to wait.
+/// A signal that makes a sender wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Signal {
     /// A packet was marked CE.
@@ -61,12 +61,12 @@ impl Signal {
         }
     }
 
-    /// Whether it lasts: the log then has its duration, and otherwise its number.
+    /// True if it has a duration, which the log then has in place of a number.
     pub fn lasts(self) -> bool {
         matches!(self, PfcPause | PfcXoff | PcieCreditStall)
     }
 
-    /// Whether end points tell each other.
+    /// True if end points tell each other.
     pub(super) fn is_between_hosts(self) -> bool {
         matches!(self, Cnp | Nak | DelayProbe)
     }
@@ -87,7 +87,7 @@ impl Signal {
         }
     }
 
-    /// Who sends it and who receives it at an entity; empty: unknown, or nobody.
+    /// Sender and receiver of it at an entity; empty: unknown, or nobody.
     fn ends(self, entity: &Entity) -> (String, String) {
         let (node, peer) = (entity.node.clone(), entity.peer.clone());
         match self {
@@ -100,7 +100,7 @@ impl Signal {
     }
 }
 
-/// Who told whom.
+/// The signal, its sender and its receiver.
 #[derive(Clone, Debug)]
 pub struct SignalEnds {
     /// The queue that is full, or that waits; empty if there is none.
@@ -109,7 +109,7 @@ pub struct SignalEnds {
     pub signal: Signal,
     /// The node that tells; empty where it may be several.
     pub from: String,
-    /// The node that is told; empty where it may be several.
+    /// The receiving node; empty if there may be several.
     pub to: String,
 }
 
@@ -122,7 +122,7 @@ impl SignalEnds {
     }
 }
 
-/// What was told from `start` to `end`.
+/// One signal between two nodes in the time from `start` to `end`.
 #[derive(Clone, Copy, Debug)]
 pub struct SignalRow {
     /// Index into [`Signals::who`].
@@ -138,7 +138,7 @@ pub struct SignalRow {
 /// All signals of a run.
 #[derive(Debug, Default)]
 pub struct Signals {
-    /// Who told whom.
+    /// The signal, its sender and its receiver.
     pub who: Vec<SignalEnds>,
     /// When, and how often or how long.
     pub rows: Vec<SignalRow>,
@@ -153,22 +153,22 @@ impl Signals {
         values: &[f64],
         (bin, end): (Time, Time),
     ) {
-        let told = values.iter().enumerate().filter(|(_, &value)| value > 0.0).map(|(at, &value)| {
+        let intervals = values.iter().enumerate().filter(|(_, &value)| value > 0.0).map(|(at, &value)| {
             let start = Time(bin.0 * at as u64);
             let end = Time(start.0 + bin.0).min(end);
             let amount = if kind == ValueKind::Share { value * (end - start).0 as f64 } else { value };
             (start, end, amount.round() as u64)
         });
-        self.add(who, told);
+        self.add(who, intervals);
     }
 
     pub(super) fn add(
         &mut self,
         who: impl FnOnce() -> SignalEnds,
-        told: impl IntoIterator<Item = (Time, Time, u64)>,
+        intervals: impl IntoIterator<Item = (Time, Time, u64)>,
     ) {
         let number = self.who.len() as u32;
-        let some = told.into_iter().filter(|&(_, _, amount)| amount > 0);
+        let some = intervals.into_iter().filter(|&(_, _, amount)| amount > 0);
         let before = self.rows.len();
         self.rows.extend(some.map(|(start, end, amount)| SignalRow { who: number, start, end, amount }));
         if self.rows.len() > before {
@@ -274,11 +274,11 @@ impl PairLog {
             };
             let name = |host: usize| plan.hosts[host].name.clone();
             let who = SignalEnds { queue: String::new(), signal, from: name(from), to: name(to) };
-            let told = of_pair.iter().map(|&(at, _, count)| {
+            let intervals = of_pair.iter().map(|&(at, _, count)| {
                 let start = Time(bin.0 * at as u64);
                 (start, Time(start.0 + bin.0).min(end), count as u64)
             });
-            signals.add(|| who, told);
+            signals.add(|| who, intervals);
         }
     }
 }
@@ -304,7 +304,7 @@ mod signals_tests {
 }
 
 #[cfg(test)]
-mod told_tests {
+mod pair_log_tests {
     use super::*;
 
     #[test]

@@ -310,7 +310,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) 
             let real = (ring_bytes, held_bytes, waiting.1);
             errors.push((name(), format!("recorded {recorded:?} B in its queues but holds {real:?} B")));
         }
-        // What is charged lies in the ring, or was taken and is not told yet: never more than a limit of it.
+        // What is charged lies in the ring, or was taken and is not reported yet: never more than a limit of it.
         let charged = e.queue.charged();
         if e.queue.in_flight() != charged {
             errors.push((name(), format!("has {} in flight but {charged} charged", e.queue.in_flight())));

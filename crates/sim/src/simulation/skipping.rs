@@ -1,8 +1,8 @@
 //! Skipping what is steady.
 //!
-//! While a run goes on packet by packet, it is observed in windows ([`observed`]). If nothing began or ended,
-//! nothing was lost or paused, and goodput and queues are known well enough ([`judged`]), time is skipped
-//! ([`step`]): at first a few times the observed time, then twice as much after each step that the packets
+//! While a run goes on packet by packet, it is observed in windows. If nothing began or ended,
+//! nothing was lost or paused, and goodput and queues are known well enough, time is skipped
+//!: at first a few times the observed time, then twice as much after each step that the packets
 //! after it confirm. Before the next event of the plan, and before a message can end, the run goes on packet
 //! by packet.
 //!
@@ -40,8 +40,8 @@ const SHORTEST_STEP: f64 = 0.5;
 /// Windows between two looks, and between a step and the next look.
 const WINDOWS_OF_LOOK: usize = 4;
 
-/// How much is simulated packet by packet before an event of the plan and before a message ends, as a part of
-/// the sample's length.
+/// The time that is simulated packet by packet before an event of the plan and before a message ends, as a share of the
+/// sample's length.
 const BEFORE: f64 = 0.25;
 
 /// State of a run that may skip.
@@ -56,7 +56,7 @@ pub(super) struct Skipping {
     observed: Observed,
     /// Queue pairs that are not done.
     active: usize,
-    /// Whether something began or ended in the open bin.
+    /// True if something began or ended in the open bin.
     is_disturbed: bool,
     rounded: Rounded,
     /// The next step, as a multiple of the first.
@@ -102,7 +102,6 @@ impl Simulation {
         Ok(())
     }
 
-    /// What was skipped.
     pub(super) fn skipped(&mut self) -> Vec<Skipped> {
         self.skipping.take().map_or(Vec::new(), |skipping| skipping.steps)
     }
@@ -174,9 +173,9 @@ impl Simulation {
         let world = &mut self.world;
         let hops = world.packet_hops();
         let before = Series::of(world);
-        let told = go_on(world, &estimate, length, &mut skipping.rounded);
+        let signals = go_on(world, &estimate, length, &mut skipping.rounded);
         let after = Series::of(world);
-        let mut log = SignalLog { told, done: 0 };
+        let mut log = SignalLog { signals, done: 0 };
         self.recorder.skip_to(world, to, &estimate.sample.gauges, |world, at| {
             let way = ((at - from).0, length.0);
             before.bring(world, &after, way);
@@ -236,13 +235,13 @@ fn of_plan(world: &World) -> Vec<Time> {
 
 /// Signals to note for pairs of hosts, and the share of the step that is noted already.
 struct SignalLog {
-    told: SignalCounts,
+    signals: SignalCounts,
     done: u64,
 }
 
 impl SignalLog {
     fn bring(&mut self, world: &mut World, (share, of): (u64, u64)) {
-        for &(signal, from, to, total) in &self.told {
+        for &(signal, from, to, total) in &self.signals {
             let until = |share: u64| (total as u128 * share as u128 / of as u128) as u64;
             world.nics.pair_counts.note_many(signal, from, to, until(share) - until(self.done));
         }
@@ -267,7 +266,7 @@ impl Skipping {
         self.next_step = 1.0;
     }
 
-    /// What to expect from now on, if it is known well enough and the last step was right.
+    /// The estimate to go by, if it is certain enough and the last step was confirmed.
     fn look(&mut self, world: &World, duration: Time) -> Option<Estimate> {
         if let Some(expected) = self.expected.take() {
             let windows = &self.observed.windows;
@@ -301,7 +300,7 @@ impl Skipping {
         self.of_plan.last().map_or(duration, |next| duration.min(*next))
     }
 
-    /// How long the next step may be, ps.
+    /// Longest next step, ps.
     fn longest(&self, world: &World, estimate: &Estimate, duration: Time) -> f64 {
         let now = world.fabric.run.simulated();
         let sample = estimate.sample.span.0 as f64;
@@ -314,7 +313,8 @@ impl Skipping {
             let Some((left, most)) = lasts(&world.nics, qp, rate, &self.rounded) else { continue };
             longest = longest.min(most).min(left * (1.0 - error) - BEFORE * sample);
             // All steps together may put its completion time off by no more than this.
-            let takes = (now - world.fabric.run.skips.told(world.nics.send_qps[qp].start)).0 as f64 + left;
+            let takes =
+                (now - world.fabric.run.skips.simulated_at(world.nics.send_qps[qp].start)).0 as f64 + left;
             longest = longest.min((self.error * takes - self.off[qp]) / error.max(1e-9));
         }
         longest
@@ -343,18 +343,18 @@ struct Counts {
     hosts: usize,
 }
 
-/// What a queue pair did.
+/// Counters of a queue pair in a window.
 #[derive(Clone, Copy, Debug)]
 struct QpCounts {
     /// Packets that arrived in order.
     pub packets: u64,
     pub cnps: u64,
     pub marks: u64,
-    /// How long the lowest rate made its packets wait, ps.
+    /// Time that packets waited at the lowest rate, ps.
     pub waited: u64,
 }
 
-/// What a host did.
+/// Counters of a host in a window.
 #[derive(Clone, Copy, Debug)]
 struct HostCounts {
     /// Packets that it sent other than data and CNPs.
@@ -559,7 +559,7 @@ const SHORT_QUEUE: f64 = 4096.0;
 
 const SMALL_QUEUE: f64 = 4.0 * SHORT_QUEUE;
 
-/// What a steady run does from now on.
+/// Estimate of a steady run.
 #[derive(Debug)]
 struct Estimate {
     /// The windows of the sample, merged.
@@ -576,7 +576,7 @@ struct Estimate {
     /// CNPs and marks of the whole run, per picosecond.
     pub of_signals: [f64; 2],
     pub qp_error: f64,
-    /// Whether nothing is marked and no controller hears ACKs.
+    /// True if nothing is marked and no controller hears ACKs.
     pub is_calm: bool,
     /// For each receiver that matters: packets per picosecond, and their standard deviation from batch to
     /// batch.
@@ -594,7 +594,7 @@ fn of_batches(batches: &[f64]) -> (f64, f64, f64) {
     (mean, T_OF_BATCHES * (variance / count).sqrt(), variance.sqrt())
 }
 
-/// How far the latter half of batches is above the former.
+/// Mean of the latter half of batches minus that of the former.
 fn drift(batches: &[f64]) -> f64 {
     let (former, latter) = batches.split_at(batches.len() / 2);
     mean(latter) - mean(former)
@@ -638,9 +638,8 @@ fn batches(observed: &Observed) -> Option<Vec<Window>> {
     })
 }
 
-/// What to expect from now on, if what was seen is steady. `queues` are the columns with the mean lengths of
-/// egress queues. `error` is the largest error of goodput that may be stated; see [`QUEUES`] and [`SIGNALS`]
-/// for the others.
+/// The estimate, if the observed windows are steady. `queues` are the columns with the mean lengths of egress queues.
+/// `error` is the largest error of goodput that may be stated; see [`QUEUES`] and [`SIGNALS`] for the others.
 fn judge(observed: &Observed, world: &World, queues: &[usize], error: f64) -> Option<Estimate> {
     let batches = batches(observed)?;
     if batches.iter().any(|batch| batch.counts.disturbances() > 0) {
@@ -743,8 +742,8 @@ fn estimate(members: &[usize], rates_of: impl Fn(&usize) -> Vec<f64>, rates: &mu
     }
 }
 
-/// How far apart two figures are, relative to the smaller one or to `least`. If both of these are 0, 1 stands
-/// for any difference.
+/// Difference of two figures, relative to the smaller one or to `least`. If both of these are 0, 1 stands for any
+/// difference.
 fn apart(one: f64, other: f64, least: f64) -> f64 {
     let (smaller, larger) = (one.min(other).max(least), one.max(other));
     match smaller > 0.0 {
@@ -764,8 +763,8 @@ impl Estimate {
     }
 }
 
-/// How far the windows since a step are from what it expected, as relative differences of goodput, of queues
-/// and of signals, and whether they contradict it.
+/// Relative differences of goodput, queues and signals between the windows since a step and the estimate, and whether
+/// they contradict it.
 fn compare(
     expected: &Estimate,
     since: &Window,
@@ -864,8 +863,8 @@ fn way(nics: &Nics, qp: usize) -> Advance {
     }
 }
 
-/// How many packets a queue pair advances if it should advance by `wanted`, and how many of these are also
-/// posted in the step.
+/// The packets by which a queue pair advances if it should advance by `wanted`, and how many of these are also posted
+/// in the step.
 fn advance(nics: &Nics, qp: usize, wanted: f64, left: &mut f64) -> (u64, u64) {
     match way(nics, qp) {
         Advance::Whole(unit, most) => {
@@ -878,8 +877,7 @@ fn advance(nics: &Nics, qp: usize, wanted: f64, left: &mut f64) -> (u64, u64) {
     }
 }
 
-/// How long a queue pair goes on at `rate` before it ends, and how long it can be skipped in one step, ps.
-/// None: it does not end.
+/// Time until a queue pair ends at `rate`, and the longest time that one step can skip, ps. None: it does not end.
 fn lasts(nics: &Nics, qp: usize, rate: f64, rounded: &Rounded) -> Option<(f64, f64)> {
     let s = &nics.send_qps[qp];
     let writer = &nics.writers[s.writer as usize];
@@ -896,7 +894,7 @@ fn go_on(world: &mut World, estimate: &Estimate, length: Time, rounded: &mut Rou
     let times = length.0 as f64 / estimate.sample.span.0 as f64;
     let hosts = world.nics.nics.len();
     let counts = &estimate.sample.counts;
-    let mut told = SignalCounts::new();
+    let mut signals = SignalCounts::new();
     let mut further = vec![0u64; world.nics.send_qps.len()];
     // For each receiver: the packets that it got in the sample. Its ACKs answered that many.
     let mut got = vec![0u64; hosts];
@@ -925,11 +923,11 @@ fn go_on(world: &mut World, estimate: &Estimate, length: Time, rounded: &mut Rou
         let (src, hears_delays) = (s.src, s.half.uses.delay);
         world.nics[dst].counters.rdma.np_ecn_marked_roce_packets += marks;
         if cnps > 0 {
-            told.push((EndSignal::Cnp, dst as u16, src, cnps));
+            signals.push((EndSignal::Cnp, dst as u16, src, cnps));
         }
         if hears_delays && acks > 0 {
             world.nics[src as usize].counters.rdma.delay_probes += acks;
-            told.push((EndSignal::DelayProbe, dst as u16, src, acks));
+            signals.push((EndSignal::DelayProbe, dst as u16, src, acks));
         }
     }
     for (at, marked) in counts.marked().iter().enumerate() {
@@ -940,7 +938,7 @@ fn go_on(world: &mut World, estimate: &Estimate, length: Time, rounded: &mut Rou
         world.nics[host].counters.cnp_delay_ns += delay.round() as u64;
     }
     renumber(&mut world.fabric, &further);
-    told
+    signals
 }
 
 /// Takes a queue pair's packets all the way, and their answers back.

@@ -41,9 +41,9 @@ struct RunningPart<'a> {
     recorder: &'a mut Recorder,
     windows: &'a mut Windows,
     events: &'a mut u64,
-    /// What has crossed to each part.
+    /// Packets and counts for each other part.
     mail: Vec<Mail>,
-    /// Whether the part has a bin to close.
+    /// True if the part has a bin to close.
     sampling: bool,
 }
 
@@ -60,7 +60,7 @@ enum Stop {
     Stuck,
 }
 
-/// What a part tells the others at a barrier.
+/// What each part reports to the others at a barrier.
 #[derive(Default)]
 #[repr(align(128))]
 struct PartReport {
@@ -71,17 +71,17 @@ struct PartReport {
     events: AtomicU64,
 }
 
-/// What parts share.
+/// State shared by all parts.
 struct Shared<'a> {
     barrier: Barrier,
     plan: &'a Plan,
     parts: usize,
     last_event: u64,
     /// By odd or even window, and by part: the next value is written while the last may still be read.
-    told: [Vec<PartReport>; 2],
+    reports: [Vec<PartReport>; 2],
     /// By odd or even window, and by receiving and sending part.
     mail: [Vec<Mutex<Mail>>; 2],
-    /// Whether there may be a deadlock.
+    /// True if there may be a deadlock.
     stuck: AtomicBool,
 }
 
@@ -147,7 +147,7 @@ impl Simulation {
         Ok(threads)
     }
 
-    /// Whether the run is on several cores.
+    /// True if the run is on several cores.
     pub(super) fn is_cut(&self) -> bool {
         !self.others.0.is_empty()
     }
@@ -157,14 +157,14 @@ impl Simulation {
         let Some(windows) = &mut self.windows else { return };
         let parts = self.others.0.len() + 1;
         let mail = || (0..parts * parts).map(|_| Mutex::default()).collect();
-        let told = || (0..parts).map(|_| PartReport::default()).collect();
+        let reports = || (0..parts).map(|_| PartReport::default()).collect();
         let own_events = self.events + self.others.0.iter().map(|other| other.events).sum::<u64>();
         let shared = Shared {
             barrier: Barrier::new(parts),
             plan: &self.plan,
             parts,
             last_event: own_events.saturating_add(max_events),
-            told: [told(), told()],
+            reports: [reports(), reports()],
             mail: [mail(), mail()],
             stuck: AtomicBool::new(false),
         };
@@ -199,7 +199,7 @@ impl Simulation {
         }
     }
 
-    /// Whether there is a deadlock across parts. They have stopped for this.
+    /// True if there is a deadlock across parts. They have stopped for this.
     fn is_deadlocked(&mut self) -> bool {
         let World { deadlocks, fabric, .. } = &mut self.world;
         let fabrics: Vec<&Fabric> =
@@ -267,10 +267,10 @@ impl RunningPart<'_> {
             let odd = window % 2;
             let posted = self.post(own, shared, odd);
             let run = &self.world.fabric.run;
-            let told = &shared.told[odd][own];
-            told.next.store(run.turns.next().min(posted).0, Ordering::Relaxed);
-            told.lasts.store(self.windows.lasts_until(self.world).0, Ordering::Relaxed);
-            told.events.store(*self.events, Ordering::Relaxed);
+            let report = &shared.reports[odd][own];
+            report.next.store(run.turns.next().min(posted).0, Ordering::Relaxed);
+            report.lasts.store(self.windows.lasts_until(self.world).0, Ordering::Relaxed);
+            report.events.store(*self.events, Ordering::Relaxed);
             if !shared.barrier.wait() {
                 return Stop::Paused;
             }
@@ -294,15 +294,15 @@ impl RunningPart<'_> {
                 return Stop::Finished;
             }
             let of_all = |value: fn(&PartReport) -> &AtomicU64| {
-                shared.told[odd].iter().map(move |told| value(told).load(Ordering::Relaxed))
+                shared.reports[odd].iter().map(move |report| value(report).load(Ordering::Relaxed))
             };
-            if of_all(|told| &told.events).sum::<u64>() >= shared.last_event {
+            if of_all(|report| &report.events).sum::<u64>() >= shared.last_event {
                 return Stop::Paused;
             }
-            let next = of_all(|told| &told.next).min().unwrap_or(u64::MAX);
+            let next = of_all(|report| &report.next).min().unwrap_or(u64::MAX);
             let sample = self.recorder.next_sample(Time::ZERO);
             let last = self.windows.end_of(Time(next)).min(sample).min(end);
-            if of_all(|told| &told.lasts).max().unwrap_or(0) < last.0 {
+            if of_all(|report| &report.lasts).max().unwrap_or(0) < last.0 {
                 return Stop::Ending;
             }
             *self.events += turns_until(self.world, last);

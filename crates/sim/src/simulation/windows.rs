@@ -76,7 +76,7 @@ impl Simulation {
         }
     }
 
-    /// How long a window may be.
+    /// Length of a window.
     ///
     /// # Errors
     /// The reason why events have to run in order of time, a clause such as "it has controllers of its own".
@@ -244,7 +244,7 @@ impl Windows {
         windows
     }
 
-    /// Whether the closing of bins is all that happens to the whole network.
+    /// True if the closing of bins is all that happens to the whole network.
     pub(super) fn has_only_samples(&self) -> bool {
         self.of_all.iter().all(|(_, event)| *event == Event::Sample)
     }
@@ -261,7 +261,7 @@ impl Windows {
         Time(first.0.saturating_add(self.length.0 - 1))
     }
 
-    /// How long some queue pair is sure to go on, as far as this part of a network knows, for windows that
+    /// Time until which some queue pair is sure to go on, as far as this part of a network knows, for windows that
     /// begin now or later. A part does not know what has arrived elsewhere, only what was sent.
     pub(super) fn lasts_until(&mut self, world: &World) -> Time {
         let soon = world.fabric.run.now + Time(self.length.0.saturating_mul(SOON_WINDOWS));
@@ -304,8 +304,8 @@ impl Windows {
         self.of_all.insert(at, (time, event));
     }
 
-    /// Whether a queue pair lasts longer than a window that ends with `last`. A queue pair that may end in a
-    /// window is not looked at again, so all of this takes no longer than looking at each of them once.
+    /// True if a queue pair lasts longer than a window that ends with `last`. A queue pair that may end in a window is
+    /// never checked again, so all searches together check each queue pair once.
     fn last_beyond(&mut self, world: &World, last: Time) -> bool {
         while self.may_end(world, self.lasting, last) {
             match self.lasting.checked_sub(1) {

@@ -21,24 +21,24 @@ pub(super) struct RunningWork {
     state: WorkState,
 }
 
-/// What the network knows of work.
+/// The network's state of the work that it carries.
 #[derive(Debug)]
 struct WorkState {
     /// Number of messages and times that it waits for.
     awaited: usize,
     problem: Option<String>,
-    /// Whether it is told when a message is in memory, and the run goes on after its end. If not, it is told when a message
-    /// is acknowledged, and the run ends with it.
+    /// True if it is notified when a message is in memory, and the run goes on after its end. If false, it is notified
+    /// when a message is acknowledged, and the run ends with it.
     by_arrival: bool,
     /// Slots of queue pairs that carry several messages, by what they carry.
     lasting: NumberMap<Message, u32>,
-    /// The first slot of the work, and from there on, by slot, the messages that it is to be told of.
+    /// The first slot of the work, and from there on, by slot, the messages that it is to be notified of.
     first_slot: u32,
-    told: Vec<QpMessages>,
-    /// For messages that are told of once acknowledged, by slot: what their sender's port had sent when they were posted, and
-    /// how long it had been paused for their class.
+    qp_messages: Vec<QpMessages>,
+    /// For messages that are reported once acknowledged, by slot: what their sender's port had sent when they were
+    /// posted, and how long it had been paused for their class.
     sent: Vec<(u64, Time)>,
-    /// Whether messages that are done leave their slots to others.
+    /// True if messages that are done leave their slots to others.
     frees: bool,
     /// For each host: until when all that was posted so far occupies its link, at full rate.
     taken: NumberMap<u32, Time>,
@@ -65,7 +65,7 @@ impl RunningWork {
             by_arrival,
             lasting: NumberMap::default(),
             first_slot,
-            told: Vec::new(),
+            qp_messages: Vec::new(),
             sent: Vec::new(),
             frees,
             taken: NumberMap::default(),
@@ -183,7 +183,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// Posts a message whose arrival the work is told of. Returns its number.
+    /// Posts a message whose arrival is reported to the work. Returns its number.
     fn post(&mut self, message: &Message) -> u32 {
         let number = self.state.messages;
         self.state.messages += 1;
@@ -193,9 +193,9 @@ impl Carrier<'_> {
             None => {
                 let Some((slot, ideal)) = self.add(message) else { return number };
                 self.world.nics.tell_arrivals(slot, message.channel.is_some());
-                let told =
+                let messages =
                     QpMessages { ideal: (ideal, self.world.time_on_link(slot)), ..QpMessages::default() };
-                put(&mut self.state.told, slot - self.state.first_slot, told);
+                put(&mut self.state.qp_messages, slot - self.state.first_slot, messages);
                 if message.channel.is_some() {
                     self.state.lasting.insert(*message, slot);
                 }
@@ -210,12 +210,12 @@ impl Carrier<'_> {
             self.state.problem.get_or_insert(text.into());
             return number;
         }
-        let told = &mut self.state.told[(slot - self.state.first_slot) as usize];
+        let messages = &mut self.state.qp_messages[(slot - self.state.first_slot) as usize];
         let now = self.world.fabric.run.now;
         let taken = self.state.taken.entry(message.from).or_default();
         let begins = now.max(*taken);
-        *taken = begins + told.ideal.1;
-        told.waiting.push_back((number, begins - now, s.packets_retransmitted));
+        *taken = begins + messages.ideal.1;
+        messages.waiting.push_back((number, begins - now, s.packets_retransmitted));
         self.state.awaited += 1;
         nics.post_message(&mut self.world.fabric, &mut self.world.tcp, slot);
         number
@@ -299,10 +299,10 @@ impl Simulation {
     pub(super) fn on_message_arrived(&mut self, number: u32) {
         let Some(RunningWork { state, .. }) = &mut self.work else { return };
         let slot = self.world.nics.slots.of(number);
-        let told = &mut state.told[(slot - state.first_slot) as usize];
-        let (message, behind, resent) = told.waiting.pop_front().expect("it was posted");
+        let messages = &mut state.qp_messages[(slot - state.first_slot) as usize];
+        let (message, behind, resent) = messages.waiting.pop_front().expect("it was posted");
         let resent = self.world.nics.send_qps[slot as usize].packets_retransmitted - resent;
-        let arrived = Arrived { message, ideal: told.ideal.0, behind, resent };
+        let arrived = Arrived { message, ideal: messages.ideal.0, behind, resent };
         self.come_back();
         self.let_work(|work, network| work.on_arrived(arrived, network));
     }
@@ -331,7 +331,7 @@ impl Simulation {
         run.finished |= state.problem.is_some() || over && !state.by_arrival;
         if over && state.by_arrival && !std::mem::replace(&mut state.over, true) {
             // Nothing more is sent on its queue pairs.
-            for slot in (state.first_slot..).take(state.told.len()) {
+            for slot in (state.first_slot..).take(state.qp_messages.len()) {
                 let writer = self.world.nics.send_qps[slot as usize].writer;
                 self.world.nics.on_writer_stop(&mut self.world.fabric, writer);
             }

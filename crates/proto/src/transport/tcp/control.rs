@@ -13,7 +13,7 @@ pub(crate) struct Acknowledged {
     pub mss: f64,
 }
 
-/// What told of congestion.
+/// The sign of congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Congestion {
     Loss,
@@ -94,7 +94,7 @@ pub struct CubicParameters {
     pub c: f64,
     /// beta_cubic: the share of the window that congestion leaves. RFC 9438, 4.6: 0.7.
     pub beta: f64,
-    /// Whether a flow that meets congestion below its last maximum gives way to newer ones (RFC 9438, 4.7; Linux: on).
+    /// True if a flow that meets congestion below its last maximum gives way to newer ones (RFC 9438, 4.7; Linux: on).
     pub fast_convergence: bool,
 }
 
@@ -137,13 +137,12 @@ pub struct Cubic {
     w_max: Option<f64>,
     /// cwnd_prior, segments.
     prior: f64,
-    /// Whether the next epoch follows a timeout: its K is 0 (4.8).
+    /// True if the next epoch follows a timeout: its K is 0 (4.8).
     after_timeout: bool,
     epoch: Option<Epoch>,
 }
 
 impl Cubic {
-    /// Of a new connection.
     pub fn new(p: &CubicParameters) -> Self {
         Cubic { parameters: *p, w_max: None, prior: f64::INFINITY, after_timeout: false, epoch: None }
     }
@@ -253,7 +252,6 @@ pub struct Dctcp {
 }
 
 impl Dctcp {
-    /// Of a new connection.
     pub fn new(p: &DctcpParameters) -> Self {
         Dctcp { parameters: *p, alpha: p.initial_alpha, acknowledged: 0, marked: 0, window_end: 0 }
     }

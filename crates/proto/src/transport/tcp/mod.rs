@@ -53,9 +53,9 @@ pub struct TcpParameters {
     pub min_rto: Time,
     /// Longest retransmission timeout, backed off or not.
     pub max_rto: Time,
-    /// Whether ACKs carry SACK blocks and the sender uses them.
+    /// True if ACKs carry SACK blocks and the sender uses them.
     pub sack: bool,
-    /// Whether segments are ECN-capable, and ends echo marks and react to them.
+    /// True if segments are ECN-capable, and ends echo marks and react to them.
     pub ecn: bool,
     /// Longest time that an ACK waits for more segments. Zero: each segment is acknowledged at once.
     pub delayed_ack: Time,
@@ -226,16 +226,15 @@ impl SackBlocks {
 /// Segments that the sender hands down at once: all new data, or all sent before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    /// Where it begins.
     pub position: u64,
     /// Payload: whole segments, except for what ends the stream or a gap. 0: a window probe, an empty segment that the receiver
     /// answers at once (Linux, `tcp_output.c`, `tcp_xmit_probe_skb`).
     pub bytes: u32,
-    /// Whether it was sent before.
+    /// True if it was sent before.
     pub retransmission: bool,
     /// CWR on its first segment (RFC 3168, 6.1.2).
     pub cwr: bool,
-    /// Whether its segments are ECN-capable: new data, and with DCTCP everything (RFC 3168, 6.1.5; Linux,
+    /// True if its segments are ECN-capable: new data, and with DCTCP everything (RFC 3168, 6.1.5; Linux,
     /// `tcp_output.c`, `tcp_ecn_send`).
     pub ect: bool,
 }
@@ -243,7 +242,6 @@ pub struct Burst {
 /// A data segment, or a run of them that the receiving host merged (GRO).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataSegment {
-    /// Where it begins.
     pub position: u64,
     /// Payload.
     pub bytes: u32,
@@ -318,7 +316,7 @@ pub struct TcpStatistics {
 pub struct WindowUsage {
     /// Most bytes in flight.
     max_flight: u64,
-    /// Whether the window held data back.
+    /// True if the window held data back.
     limited: bool,
     /// The round trip ends when data from here on is acknowledged.
     ends_at: u64,
@@ -333,7 +331,7 @@ impl WindowUsage {
         }
     }
 
-    /// Whether the window may grow.
+    /// True if the window may grow.
     pub fn allows_growth(&self, cwnd: f64, slow_start: bool) -> bool {
         self.limited || (slow_start && cwnd < 2.0 * self.max_flight as f64)
     }

@@ -13,7 +13,7 @@
 use super::{AckSegment, ControlParameters, DataSegment, SackBlocks, TcpParameters, MAX_SACK_BLOCKS};
 use crate::units::Time;
 
-/// What a segment led to.
+/// The effect of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveVerdict {
     /// Bytes that the application can read now, that it could not before.
@@ -50,7 +50,7 @@ pub struct TcpReceiver {
 }
 
 impl TcpReceiver {
-    /// Of a connection just established.
+    /// For a connection just established.
     pub fn new(p: &TcpParameters) -> Self {
         TcpReceiver {
             next: 0,
@@ -204,7 +204,6 @@ pub struct Reassembly {
 }
 
 impl Reassembly {
-    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

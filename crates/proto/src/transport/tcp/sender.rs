@@ -54,7 +54,7 @@ pub struct TcpSender {
     inflation: u64,
     /// A retransmission that does not ask the window.
     fast_retransmit: bool,
-    /// Whether the one rescue retransmission of this recovery was made (RescueRxt).
+    /// True if the one rescue retransmission of this recovery was made (RescueRxt).
     rescued: bool,
     /// Without SACK: the timer was restarted in this recovery.
     partial_ack_seen: bool,
@@ -103,7 +103,7 @@ impl TcpSender {
         self.written = self.written.saturating_add(bytes);
     }
 
-    /// Whether everything written was acknowledged.
+    /// True if everything written was acknowledged.
     pub fn is_idle(&self) -> bool {
         self.una == self.written
     }
@@ -143,7 +143,7 @@ impl TcpSender {
         self.written
     }
 
-    /// Whether it recovers from a loss.
+    /// True if it recovers from a loss.
     pub fn in_recovery(&self) -> bool {
         self.phase != Phase::Open
     }
@@ -156,7 +156,6 @@ impl TcpSender {
         }
     }
 
-    /// What it counted.
     pub fn statistics(&self) -> TcpStatistics {
         self.statistics
     }
@@ -517,7 +516,7 @@ pub struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// What is SACKed, in order.
+    /// SACKed ranges, in order.
     pub fn ranges(&self) -> &[Range] {
         &self.ranges
     }
@@ -578,7 +577,8 @@ impl Scoreboard {
         self.retransmitted = acknowledged;
     }
 
-    /// What is missing below this is lost (IsLost of RFC 6675, 4): enough is SACKed beyond it, in ranges or in bytes.
+    /// Sequence number below which whatever is missing is lost (IsLost of RFC 6675, 4): enough is SACKed beyond it, in
+    /// ranges or in bytes.
     pub fn lost_below(&self, mss: u64) -> u64 {
         let mut bytes = 0;
         for (above, range) in self.ranges.iter().rev().enumerate() {
@@ -677,7 +677,7 @@ impl Retransmissions {
         self.lost.drain(..known);
     }
 
-    /// What to send again first.
+    /// The range to retransmit first.
     pub fn next(&self) -> Option<Range> {
         self.lost.first().copied()
     }
@@ -703,7 +703,7 @@ pub struct Rto {
 }
 
 impl Rto {
-    /// Of a connection that knows no RTT yet (2.1).
+    /// For a connection without an RTT sample (2.1).
     pub fn new(p: &TcpParameters) -> Self {
         Rto { smoothed: None, variation: Time::ZERO, base: p.initial_rto, backoff: 0 }
     }

@@ -73,7 +73,7 @@ pub(super) struct Collectives {
     next_stream: i32,
 }
 
-/// A collective as a trace asks for it.
+/// A collective that a trace requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CollectiveRequest {
     pub kind: CollectiveKind,
@@ -135,7 +135,7 @@ impl Collectives {
         Ok(Cut { chunks: if bytes == 0 { 0 } else { bytes.div_ceil(chunk) }, bytes: chunk })
     }
 
-    /// Whether a collective can be carried out.
+    /// True if a collective can be carried out.
     ///
     /// # Errors
     /// Which field is impossible, and why.

@@ -24,15 +24,15 @@ pub struct AstraPlan {
     pub splits: u64,
     /// Which of several collectives is first.
     pub policy: Policy,
-    /// Whether an all-reduce in several dimensions is done as reduce-scatters, one all-reduce, and all-gathers.
+    /// True if an all-reduce in several dimensions is done as reduce-scatters, one all-reduce, and all-gathers.
     pub local_bw_aware: bool,
     /// Memory bandwidth of a rank, B/s. With 0, a reduction never ends.
     pub local_mem_bw: f64,
     /// FLOP/s of a rank.
     pub peak_perf: f64,
-    /// Whether compute nodes take the time that the roofline gives.
+    /// True if compute nodes take the time that the roofline gives.
     pub roofline: bool,
-    /// Whether every node takes its recorded time, and nothing is sent.
+    /// True if every node takes its recorded time, and nothing is sent.
     pub replay_only: bool,
     /// The algorithm of each kind of collective in each dimension.
     pub implementations: Implementations,
@@ -67,7 +67,7 @@ pub struct Implementation {
     pub algorithm: Algorithm,
     /// Messages that a direct exchange starts with. `None`: one to each rank.
     pub window: Option<u32>,
-    /// Whether there is one ring of all ranks, whatever the dimensions are.
+    /// True if there is one ring of all ranks, whatever the dimensions are.
     pub of_all: bool,
 }
 
@@ -162,7 +162,7 @@ pub(super) struct Ring {
     members: Members,
     pub size: u32,
     pub place: u32,
-    /// Whether its group has only a part of the ranks.
+    /// True if its group has only a part of the ranks.
     pub local: bool,
 }
 

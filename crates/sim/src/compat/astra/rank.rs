@@ -329,7 +329,7 @@ pub(super) fn time(ns: u64) -> Time {
     Time(ns.saturating_mul(1000))
 }
 
-/// The receiver that is told of a message.
+/// The receiver that is notified of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receiver {
     Node(u64),
@@ -388,7 +388,7 @@ pub(super) fn stream_tag(number: i32) -> i32 {
     number % COLLECTIVE_TAGS + COLLECTIVE_TAGS
 }
 
-/// What a rank is told at some instant.
+/// What a rank is notified of at some instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Timer {
     /// A node ends.
@@ -404,7 +404,7 @@ pub(super) struct Desk<'a, 'b> {
     pub rank: u32,
     pub stream: u32,
     pub tag: i32,
-    /// Whether its group has only a part of the ranks, where the memory takes another time.
+    /// True if its group has only a part of the ranks, where the memory takes another time.
     pub local: bool,
     pub timers: &'a mut Timers<(Timer, Cause)>,
     pub context: &'a mut Context<'b>,

@@ -31,7 +31,7 @@ pub(super) struct Node {
     pub parents: Vec<u64>,
 }
 
-/// What a node occupies while it runs.
+/// The resource that a node of a trace occupies while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     Cpu,
@@ -43,7 +43,7 @@ pub(super) enum Need {
 /// Definitions of groups: name and ranks.
 pub(super) type Groups = Vec<(i32, Vec<u32>)>;
 
-/// What a node is.
+/// The task of a node.
 #[derive(Debug)]
 pub(super) enum Task {
     /// It ends at once.
@@ -523,7 +523,7 @@ pub(super) fn open(path: &Path, plan: &AstraPlan, rank: u32) -> Result<Checked, 
     Ok(Checked { window, free, groups, collectives: found.collectives })
 }
 
-/// The contents of a file.
+/// What the first reading of a trace file found.
 struct TraceSummary {
     known: Metadata,
     order: Order,

@@ -98,7 +98,7 @@ impl Calendar {
         EventKey { time, sequence: self.sequence }
     }
 
-    /// Whether the event taken last comes after `place` in the order.
+    /// True if the event taken last comes after `place` in the order.
     #[inline]
     pub fn is_past(&self, place: EventKey) -> bool {
         place < self.last

@@ -598,8 +598,8 @@ impl SendQp {
         self.gap
     }
 
-    /// Whether the window holds it back. What is in flight is unsigned there, too: after a go-back that a late ACK
-    /// overtook it is huge, and the queue pair stands for ever.
+    /// True if the window is closed. Bytes in flight are unsigned there, too: after a go-back that a late ACK overtook,
+    /// they are huge, and the queue pair stops for ever.
     #[inline]
     pub fn is_window_bound(&self, variable: bool) -> bool {
         if self.window == 0 {
@@ -615,12 +615,12 @@ impl SendQp {
         flying > 0 && (flying as u128 + 1) * self.line_rate as u128 > scaled as u128
     }
 
-    /// What it is found by at its host: receiver's address, source port, priority.
+    /// Its key in the host's table: receiver's address, source port, priority.
     pub fn table_key(&self) -> u64 {
         (address(self.dst_node) as u64) << 32 | (self.sport as u64) << 16 | self.priority as u64
     }
 
-    /// What is hashed of its data packets, or of its ACKs.
+    /// The ECMP hash key of its data packets, or of its ACKs.
     pub fn key(&self, ack: bool) -> [u32; 3] {
         if ack {
             flow_key(self.dst_node, self.src_node, self.dport, self.sport)

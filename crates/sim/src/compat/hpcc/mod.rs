@@ -52,7 +52,7 @@ pub struct HpccSimulation {
     fct_file: Option<FctFile>,
 }
 
-/// What a run counted, under the names of that simulator's own counts.
+/// Counters of a run, under that simulator's own names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub host_data: u64,
@@ -73,7 +73,7 @@ pub struct Totals {
     pub drops: u64,
 }
 
-/// What is left of a run.
+/// The outputs of a run.
 #[derive(Debug)]
 pub struct HpccRecording {
     /// As of any run; its times count from `origin_ns`.
@@ -228,7 +228,6 @@ impl HpccSimulation {
         self.world.work.as_deref()
     }
 
-    /// How far the run is.
     pub fn progress(&self) -> Progress {
         Progress {
             time: Time(self.world.now),

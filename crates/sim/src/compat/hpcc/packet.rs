@@ -6,7 +6,7 @@ use crate::gauge::QueuedAt;
 /// No packet, no route, no slot.
 pub(super) use crate::engine::NONE;
 
-/// What a packet on a link has for the one behind it where it comes in after the end of the run, and so is in no list.
+/// Stands for the next packet of one that arrives after the end of the run, and so is in no list.
 pub(super) const ON_WIRE: u32 = NONE - 1;
 
 /// What a packet is, or what else happens.

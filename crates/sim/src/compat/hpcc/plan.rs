@@ -37,7 +37,7 @@ pub struct HpccPlan {
     pub links: Vec<Link>,
     /// Messages, each on a queue pair of its own, in order of start.
     pub flows: Vec<Flow>,
-    /// Where the run ends; events of this very instant no longer happen.
+    /// End of the run; events at this very instant are not executed.
     pub stop_ns: u64,
     /// Payload of a full data packet.
     pub payload_bytes: u32,
@@ -49,7 +49,7 @@ pub struct HpccPlan {
     pub rate_bound: bool,
     /// Cap on what is in flight.
     pub window: Window,
-    /// Whether a pause of priority 3 leaves a host's ACKs alone.
+    /// True if a pause of priority 3 does not stop a host's ACKs.
     pub ack_high_priority: bool,
     /// Unit of back-to-zero; also acknowledged at its multiples. 0 = none.
     pub l2_chunk_bytes: u32,
@@ -80,7 +80,6 @@ pub struct HpccPlan {
     /// Deliberate differences.
     #[serde(default)]
     pub departures: Departures,
-    /// What to record.
     pub record: RecordParameters,
 }
 
@@ -205,7 +204,7 @@ pub struct Dcqcn {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
-    /// Whether there is one.
+    /// True if there is one.
     pub enabled: bool,
     /// The largest bandwidth-delay product of all pairs for every pair.
     pub global: bool,
@@ -217,7 +216,7 @@ pub struct Window {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ecn {
-    /// Whether switches mark.
+    /// True if switches mark.
     pub enabled: bool,
     /// By rate of the link.
     pub thresholds: Vec<Threshold>,
@@ -485,7 +484,7 @@ impl HpccPlan {
 
 // Forks of that simulator whose network differs in a few figures and in nothing else.
 
-/// Whose figures a run has.
+/// The fork of the simulator whose figures a run has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
@@ -547,18 +546,18 @@ impl Variant {
         self.link_header_bytes() + PFC_HEADER_BYTES
     }
 
-    /// Whether times on the wire are rounded to the nearest nanosecond, and not down.
+    /// True if times on the wire are rounded to the nearest nanosecond, and not down.
     pub(super) fn rounds_to_nearest(self) -> bool {
         self == Variant::AstraSim
     }
 
-    /// Whether the work is told when a message is out of its sender's NIC.
+    /// True if the work is notified when a message has left its sender's NIC.
     pub(super) fn tells_sent(self) -> bool {
         self == Variant::Simai
     }
 
-    /// Whether a host's port, when it works out when to wake, skips queue pairs that have sent everything. The gap of such a
-    /// queue pair is mostly over; where it counts, the port does not wake, and the others wait for the next ACK.
+    /// True if a host's port, when it works out when to wake, skips queue pairs that have sent everything. The gap of
+    /// such a queue pair is mostly over; where it counts, the port does not wake, and the others wait for the next ACK.
     pub(super) fn wake_skips_sent(self) -> bool {
         self == Variant::Hpcc
     }
@@ -589,7 +588,7 @@ const LONGEST_NUMBER: usize = 400;
 /// What 63 bits of nanoseconds hold, as seconds.
 const LAST_START_S: f64 = i64::MAX as f64 / 1e9;
 
-/// What is not as it should be.
+/// Why a flow list is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Line of the token, from 1; that of the last token where the file ends too early.
@@ -602,7 +601,7 @@ pub struct Refused {
 
 /// The hosts of a network, by node id.
 pub struct Hosts<'a> {
-    /// Whether a node is one.
+    /// True if a node is one.
     pub is_host: &'a [bool],
     /// Groups of switches that each node is linked to, in order: two hosts have a route if they share one.
     pub zones: &'a [Vec<u32>],

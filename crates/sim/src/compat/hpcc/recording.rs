@@ -204,11 +204,11 @@ fn counted_signals(world: &World) -> impl Iterator<Item = (Signal, Entity, u64)>
             (Signal::Drop, queue(world.ingress_name(port, priority)), lane.dropped + lane.lost),
         ]
     };
-    let told = |at: &usize| {
+    let has_counts = |at: &usize| {
         let lane = &world.lane_counters[*at];
         lane.marked + lane.dropped + lane.lost + world.heard[*at].paused_until(world.now) > 0
     };
-    (0..world.lane_counters.len()).filter(told).flat_map(at_lane)
+    (0..world.lane_counters.len()).filter(has_counts).flat_map(at_lane)
 }
 
 /// Every flow of the plan, those that had not started included, and every message of work. Those of a plan are grouped by
@@ -696,7 +696,7 @@ impl QueueLengths {
         }
     }
 
-    /// Whether there is another sample to come.
+    /// True if there is another sample to come.
     pub fn goes_on(&self) -> bool {
         self.next != NEVER
     }

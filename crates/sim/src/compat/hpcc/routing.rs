@@ -17,7 +17,7 @@ use super::plan::{HpccPlan, Link, LinkDown};
 /// hosts that all send has 655,360.
 const MOST_REACHED: usize = 1 << 24;
 
-/// Where a node's links lead.
+/// A node's neighbour and the link to it.
 #[derive(Clone, Copy, Debug)]
 struct Neighbour {
     node: u32,
@@ -45,7 +45,7 @@ impl Pair {
     }
 }
 
-/// What adds up along a way.
+/// Sums over the links of a path.
 #[derive(Clone, Copy, Debug)]
 struct PathSums {
     delay_ns: u64,

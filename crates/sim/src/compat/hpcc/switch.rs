@@ -75,10 +75,10 @@ impl World {
         self.enqueue(egress, packet, priority, size);
     }
 
-    /// Whether a packet that has come in leaves again at once and changes nothing on its way: the port that it leaves by is
-    /// idle, and it fits in the reserve of the one that it came by. What it would take of the buffer it would give back at this
-    /// instant, in between nothing would be marked, paused or drawn, and an empty queue adds nothing to its integral. It is
-    /// seen in the round robin and in the queue's greatest length alone.
+    /// True if a packet that has come in leaves again at once and changes nothing on its way: the port that it leaves
+    /// by is idle, and it fits in the reserve of the one that it came by. What it would take of the buffer it would
+    /// give back at this instant, in between nothing would be marked, paused or drawn, and an empty queue adds nothing
+    /// to its integral. It is seen in the round robin and in the queue's greatest length alone.
     #[inline]
     fn passes(
         &mut self,
@@ -285,7 +285,7 @@ pub(super) const LANES: usize = 8;
 pub(super) struct Port {
     /// It is sending, or was when it was last looked at.
     pub busy: bool,
-    /// Whether the end of what it sends is in the calendar. Otherwise nothing waits for it, and its place is free.
+    /// True if the end of what it sends is in the calendar. Otherwise nothing waits for it, and its place is free.
     pub awaited: bool,
     pub up: bool,
     pub is_switch: bool,
@@ -335,7 +335,7 @@ pub(super) struct Lane {
     pub since: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
-    /// Whether this port has paused its peer.
+    /// True if this port has paused its peer.
     pub pausing: bool,
     pub law: LittlesLaw,
 }
@@ -376,7 +376,7 @@ pub(super) fn comes(now: u64) -> QueuedAt {
     QueuedAt::at(Time(now / 1000 * 1000))
 }
 
-/// What a port was told about one priority.
+/// Pauses that a port has received for one priority.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Heard {
     pub since: Option<u64>,

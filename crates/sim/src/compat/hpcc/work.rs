@@ -45,7 +45,7 @@ impl World {
         self.let_work(|work, world| work.on_timer(timer, world));
     }
 
-    /// Whether nothing more will happen: a list of flows is done, or the work waits for what never comes.
+    /// True if nothing more will happen: a list of flows is done, or the work waits for what never comes.
     pub fn is_at_rest(&self) -> bool {
         match self.work {
             _ if !self.events.is_past(self.cancelled) => false,
@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// Whether all flows are done, and queues empty for good: then time series are 0 until the samples of queues end.
+    /// True if all flows are done, and queues empty for good: then time series are 0 until the samples of queues end.
     pub fn is_still(&self) -> bool {
         self.work.is_none()
             && self.completed == self.plan.flows.len()
@@ -125,14 +125,14 @@ impl Network for World {
 /// Most places that are looked at for one message.
 const MOST_TRIED: usize = 4;
 
-/// What is left of messages that are over.
+/// What is kept of finished messages.
 #[derive(Debug, Default)]
 pub(super) struct FinishedMessages {
-    /// Places whose messages are over.
+    /// Slots whose messages are finished.
     places: VecDeque<u32>,
-    /// Messages so far; where places are used again, more than there are of these.
+    /// Messages so far; more than there are slots, where slots are reused.
     pub messages: u32,
-    /// Where routes were whose messages are over, by their number of ports.
+    /// Where the routes of finished messages were, by their number of ports.
     free_routes: BTreeMap<u32, Vec<u32>>,
     /// Room for a route that is being followed.
     pub route: Vec<u32>,

@@ -87,14 +87,14 @@ pub(super) fn port_of(event: u32) -> u32 {
 }
 
 impl Event {
-    /// Whether nothing is ever sent because of it: timers of controllers, samples, the end.
+    /// True if nothing is ever sent because of it: timers of controllers, samples, the end.
     #[inline]
     pub fn is_idle(self) -> bool {
         use Event::*;
         matches!(self, CutTimer | IncreaseTimer | Sample | Stop)
     }
 
-    /// What an event of the calendar is, and what it is about.
+    /// The kind of an event of the calendar, and its index.
     #[inline]
     pub fn of(event: &Packet) -> (Event, u32) {
         (EVENTS[event.route as usize % EVENTS.len()], event.flow)

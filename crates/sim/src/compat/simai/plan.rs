@@ -29,7 +29,7 @@ pub struct SimaiPlan {
     pub layers: Vec<LayerPlan>,
     /// Time from a send to the start of its queue pair, ns.
     pub send_latency_ns: u64,
-    /// Whether messages that leave a server first go to the GPU in the receiver's rail.
+    /// True if messages that leave a server first go to the GPU in the receiver's rail.
     pub pxn: bool,
     /// Links inside servers, whose traffic the network does not carry. `None`: the network carries it.
     pub inside: Option<DomainPlan>,
@@ -45,9 +45,9 @@ pub struct LayerPlan {
     pub parts: [PartPlan; 3],
     /// Time from the end of a collective until its layer notices, ns.
     pub update_ns: u64,
-    /// Whether recomputation begins here.
+    /// True if recomputation begins here.
     pub is_checkpoint: bool,
-    /// Whether the layers from the checkpoint on are recomputed before its gradient.
+    /// True if the layers from the checkpoint on are recomputed before its gradient.
     pub initiates: bool,
 }
 
@@ -65,7 +65,6 @@ pub struct PartPlan {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CollectivePlan {
-    /// What it does.
     pub kind: CollectiveKind,
     /// The ranks that take part.
     pub group: Group,
@@ -73,7 +72,6 @@ pub struct CollectivePlan {
     pub bytes: u64,
 }
 
-/// What a collective does.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum CollectiveKind {

@@ -14,7 +14,7 @@ const STEP_NS: u64 = 1;
 /// What a rank does before a collective.
 const COMPUTE: StepRecord = StepRecord { kind: "compute", bytes: None, lane: 0 };
 
-/// What a rank is told.
+/// What a rank is notified of.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Timer {
     /// It goes on with the next step.
@@ -302,7 +302,7 @@ impl Rank {
         }
     }
 
-    /// Ends a collective: its layer is told, and the next collective begins.
+    /// Ends a collective: its layer is notified, and the next collective begins.
     fn end(&mut self, number: u32, context: &mut Context) {
         let Some(stream) = self.streams.remove(&number) else { return };
         let Stream { layer, part, begin, begun, step, .. } = stream;

@@ -285,7 +285,7 @@ pub(crate) struct Ddio {
     cpu_share: f64,
     /// Bytes that are written before the first of them is written again.
     working_set: f64,
-    /// Whether the plan gave it.
+    /// True if the plan gave it.
     given: bool,
 }
 

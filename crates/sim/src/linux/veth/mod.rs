@@ -309,7 +309,7 @@ impl Veths {
 }
 
 impl End {
-    /// Whether the NAPI that polls it has a thread with a core of its own.
+    /// True if the NAPI that polls it has a thread with a core of its own.
     pub fn has_thread(&self) -> bool {
         self.thread != NONE
     }

@@ -16,7 +16,7 @@ mod timely;
 
 use super::plan::Cc;
 
-/// What a controller is told of a flow when it starts.
+/// What a controller needs to know of a flow when it starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
     /// Rate of the NIC in bit/s, the highest that a flow may have.
@@ -27,7 +27,8 @@ pub(super) struct Start {
     pub window: u32,
 }
 
-/// What a controller is told of an ACK or a NACK: after a NACK took the sender back, and before it sends again.
+/// An ACK or a NACK as a controller sees it: after a NACK the sender has already gone back, and has not retransmitted
+/// yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ack {
     pub now_ns: u64,
@@ -39,7 +40,7 @@ pub(super) struct Ack {
     pub marked: bool,
 }
 
-/// What a switch's port is like when a data packet leaves it: the packet is off the queue, and not yet sent.
+/// A switch's port as a data packet leaves it: the packet is out of the queue, and not yet sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     pub port: u32,
@@ -115,18 +116,18 @@ impl AckControl {
         })
     }
 
-    /// Whether switches write into data packets.
+    /// True if switches write into data packets.
     #[inline]
     pub fn uses_switches(&self) -> bool {
         matches!(self, AckControl::Hpcc(_) | AckControl::Pint(_))
     }
 
-    /// Whether delays are what flows act on.
+    /// True if flows react to delays.
     pub fn hears_delay(&self) -> bool {
         matches!(self, AckControl::Timely(_))
     }
 
-    /// Whether a new rate counts from the packet sent last on, and not only from the next one.
+    /// True if a new rate applies from the packet that was sent last, and not only from the next one.
     pub fn shifts_pacing(&self) -> bool {
         self.uses_switches()
     }

@@ -14,7 +14,7 @@ use crate::compat::hpcc::random::Rand;
 pub(in super::super) struct Port {
     /// Its utilization in the steps that its sums take it in.
     pub u: i32,
-    /// Whether that is more than nothing, though it may be no whole step.
+    /// True if that is more than nothing, though it may be no whole step.
     used: bool,
     /// When the last packet of any kind left, and its bytes.
     last_ns: u64,
@@ -36,7 +36,7 @@ struct Share {
     share: f64,
 }
 
-/// What a data packet did to a port, for the log.
+/// How a data packet changed a port, for the log.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Written {

@@ -89,7 +89,7 @@ impl World {
     }
 }
 
-/// Whether two fields are the same text or the same number to the last bit, or there is nothing to compare.
+/// True if two fields are the same text or the same number to the last bit, or there is nothing to compare.
 fn same(our: &str, their: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok().map(f64::to_bits);
     our == their || our == "-" || number(our).is_some() && number(our) == number(their)

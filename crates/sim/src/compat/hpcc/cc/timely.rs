@@ -23,7 +23,7 @@ pub(in super::super) struct Flow {
     /// Increases since the last cut.
     pub stage: u32,
     pub last_rtt_ns: u64,
-    /// What a round trip is longer than the one before, smoothed, in ns.
+    /// By how much a round trip is longer than the one before, smoothed, in ns.
     pub rtt_diff: f64,
 }
 
