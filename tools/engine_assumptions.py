@@ -31,7 +31,7 @@ CONSTANTS = (
     Constant(
         "Queues that wait for each other in a cycle are paused for this long: a deadlock",
         "sim/src/fabric/pfc.rs",
-        r"STANDSTILL: Time = Time::from_ms\((\d+)\)",
+        r"DEADLOCK_STANDSTILL: Time = Time::from_ms\((\d+)\)",
         "{} ms",
         "Ten times the longest pause that one frame can ask for at 25 Gbit/s (65,535 quanta, 1.342 ms), and "
         "far longer than a queue of 16 MB takes to drain at 100 Gbit/s (1.28 ms). Slow links need longer: "
@@ -40,7 +40,7 @@ CONSTANTS = (
     Constant(
         "Flowlets that a switch knows apart",
         "sim/src/fabric/routing.rs",
-        r"FLOWLETS: usize = (\d+)",
+        r"FLOWLET_TABLE_ENTRIES: usize = (\d+)",
         "{}",
         "CONGA's chip has 64K entries; LetFlow gives no number. Far more than queue pairs that send at a "
         "time through a switch of the fabrics here, and two that share an entry only share a way.",
@@ -127,7 +127,7 @@ CONSTANTS = (
         "What goes by packets of a span of the plan before `run.skip: steady` skips in it, where there are "
         "marks or controllers that hear ACKs, and where there are none",
         "sim/src/simulation/skipping.rs",
-        r"FIRST_PART: \[f64; 2\] = \[1\.0 / (\d+)\.0, 1\.0 / (\d+)\.0\]",
+        r"FIRST_PART_SHARES: \[f64; 2\] = \[1\.0 / (\d+)\.0, 1\.0 / (\d+)\.0\]",
         "1/{} and 1/{}",
         "Controllers take tens of milliseconds to drain what an incast began with. When a 300th was taken "
         "for enough, a step skipped that queue.",
@@ -135,14 +135,14 @@ CONSTANTS = (
     Constant(
         "Its first step, in lengths of the sample, likewise",
         "sim/src/simulation/skipping.rs",
-        r"FIRST_STEP: \[f64; 2\] = \[(\d)\.0, (\d)\.0\]",
+        r"FIRST_STEP_FACTORS: \[f64; 2\] = \[(\d)\.0, (\d)\.0\]",
         "{} and {}",
         "Each step is checked by packets before one of twice the length.",
     ),
     Constant(
         "Errors of queues, and of CNPs and marks, that it may state, in those of goodput",
         "sim/src/simulation/skipping.rs",
-        r"QUEUES: f64 = (\d+)\.0;\s+const SIGNALS: f64 = (\d+)\.0",
+        r"QUEUE_ERROR_FACTOR: f64 = (\d+)\.0;\s+const SIGNAL_ERROR_FACTOR: f64 = (\d+)\.0",
         "{} and {}",
         "Their batches differ more than those of goodput do, and nothing would ever be skipped at the same "
         "error.",
@@ -150,7 +150,7 @@ CONSTANTS = (
     Constant(
         "The least error that it states",
         "sim/src/simulation/skipping.rs",
-        r"LEAST_STATED: f64 = ([\de-]+)",
+        r"LEAST_STATED_ERROR: f64 = ([\de-]+)",
         "{}",
         "What a sample does not see, such as a rare pause, moved goodput by up to 0.07 % where its batches "
         "told 0.0001 %.",

@@ -239,7 +239,7 @@ fn mac_control(rest: &[u8]) -> Option<Step> {
     const PAUSE: u16 = 1;
     Some(match number(rest, 0)? {
         PAUSE => Is(Frame::Pause(number(rest, 2)?)),
-        tailback_proto::wire::ethernet::OPCODE => {
+        tailback_proto::wire::ethernet::PFC_OPCODE => {
             let fields = rest.get(2..20)?;
             Is(Frame::Pfc(Pfc {
                 source: tailback_proto::wire::MacAddress([0; 6]),

@@ -14,16 +14,16 @@ use crate::units::Time;
 // Leaves out: the work queue that applies a profile a moment later, and profiles changed by the user.
 
 /// Interrupts between two decisions (`DIM_NEVENTS`).
-pub const EVENTS: u64 = 64;
+pub const EVENTS_PER_SAMPLE: u64 = 64;
 
 /// Profiles of each kind (`NET_DIM_PARAMS_NUM_PROFILES`).
 pub const PROFILES: usize = 5;
 
 /// Profile at the start (`NET_DIM_DEF_PROFILE_CQE`, `_EQE`).
-const FIRST: usize = 1;
+const FIRST_PROFILE: usize = 1;
 
 /// Smallest significant difference, % (`IS_SIGNIFICANT_DIFF`).
-const SIGNIFICANT: u64 = 10;
+const SIGNIFICANT_PERCENT: u64 = 10;
 
 /// Moderation of a completion queue: an interrupt is raised this long after a packet, or after this many packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Default for Dim {
     fn default() -> Self {
         Dim {
             tuning: Tuning::ParkedOnTop,
-            profile: FIRST,
+            profile: FIRST_PROFILE,
             steps_right: 0,
             steps_left: 0,
             tired: 0,
@@ -108,7 +108,7 @@ impl Default for Dim {
 }
 
 fn is_significant(value: u64, reference: u64) -> bool {
-    100 * value.abs_diff(reference) / reference > SIGNIFICANT
+    100 * value.abs_diff(reference) / reference > SIGNIFICANT_PERCENT
 }
 
 impl Throughput {
@@ -138,14 +138,14 @@ impl Dim {
     /// Called when a poll is over and the interrupt is enabled again. Returns whether the profile changed.
     pub fn on_poll_complete(&mut self, now: Time, sample: Sample) -> bool {
         let microseconds = (now.saturating_sub(self.started)).0 / Time::from_us(1).0;
-        if sample.events - self.start.events < EVENTS || microseconds == 0 {
+        if sample.events - self.start.events < EVENTS_PER_SAMPLE || microseconds == 0 {
             return false;
         }
         let per_ms = |count: u64| (count * 1000).div_ceil(microseconds);
         let throughput = Throughput {
             bytes: per_ms(sample.bytes - self.start.bytes),
             packets: per_ms(sample.packets - self.start.packets),
-            events: per_ms(EVENTS),
+            events: per_ms(EVENTS_PER_SAMPLE),
         };
         self.start = sample;
         self.started = now;
@@ -254,7 +254,7 @@ mod tests {
         let mut now = dim.started;
         for _ in 0..decisions {
             now += Time::from_ms(1);
-            sample.events += EVENTS;
+            sample.events += EVENTS_PER_SAMPLE;
             sample.packets += rate(dim.profile());
             sample.bytes += 1000 * rate(dim.profile());
             dim.on_poll_complete(now, sample);

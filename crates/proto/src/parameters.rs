@@ -191,7 +191,7 @@ pub trait Declared: Clone + std::fmt::Debug {
 pub const SHARE: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bound::Included(1.0));
 
 /// From nothing to 100 Tbit/s.
-pub const STEP: std::ops::RangeInclusive<Rate> = Rate(0)..=MAX_RATE;
+pub const RATE_STEPS: std::ops::RangeInclusive<Rate> = Rate(0)..=MAX_RATE;
 
 /// More than nothing, up to 100 Tbit/s.
 pub const POSITIVE_RATE: std::ops::RangeInclusive<Rate> = Rate(1)..=MAX_RATE;
@@ -199,13 +199,13 @@ pub const POSITIVE_RATE: std::ops::RangeInclusive<Rate> = Rate(1)..=MAX_RATE;
 const MAX_RATE: Rate = Rate::from_gbps(100_000);
 
 /// From a picosecond to a second.
-pub const SPAN: std::ops::RangeInclusive<Time> = Time(1)..=Time::from_ms(1000);
+pub const SPANS: std::ops::RangeInclusive<Time> = Time(1)..=Time::from_ms(1000);
 
 /// From nothing to a second.
-pub const DELAY: std::ops::RangeInclusive<Time> = Time(0)..=Time::from_ms(1000);
+pub const DELAYS: std::ops::RangeInclusive<Time> = Time(0)..=Time::from_ms(1000);
 
 /// Bytes that telemetry may add to a packet: the largest packet stays below the 16 bits of its size.
-pub const TELEMETRY: std::ops::RangeInclusive<Bytes> = Bytes(0)..=Bytes(1024);
+pub const TELEMETRY_BYTES: std::ops::RangeInclusive<Bytes> = Bytes(0)..=Bytes(1024);
 
 // The macros: a section and all that is made from it, and a type of a few words.
 

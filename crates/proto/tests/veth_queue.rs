@@ -15,7 +15,7 @@ fn queue(ring: u32, on_full: OnFull, charge: Charge, tx_usecs: u64) -> VethQueue
 
 #[test]
 fn the_watchdog_is_64_packets_of_250_ms_and_half_of_it_the_most_for_tx_usecs() {
-    assert_eq!((WATCHDOG, MAX_TX_USECS), (Time::from_ms(16_000), Time::from_ms(8_000)));
+    assert_eq!((TX_WATCHDOG_TIMEOUT, MAX_TX_USECS), (Time::from_ms(16_000), Time::from_ms(8_000)));
 }
 
 /// A ring of 256 is full until the consumer has cleared 16 entries at once, and stopped until the poll ends.
@@ -161,7 +161,7 @@ proptest! {
         let mut q = queue(256, OnFull::Stop, Charge::Packets, 0);
         prop_assert_eq!(q.next_timeout(), None);
         q.transmit(0, 60, Time::from_us(sent_at));
-        let due = Time::from_us(sent_at) + WATCHDOG;
+        let due = Time::from_us(sent_at) + TX_WATCHDOG_TIMEOUT;
         prop_assert_eq!(q.next_timeout(), Some(due));
         prop_assert!(!q.on_timeout(Time(due.0 - 1)));
         prop_assert!(q.on_timeout(due));

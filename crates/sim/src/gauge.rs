@@ -5,12 +5,12 @@
 use tailback_proto::units::Time;
 
 /// Unit of integrals over time, in picoseconds, a power of two: 64 bits then hold 16 MB for 280 s.
-pub(crate) const TICK: u64 = 256;
+pub(crate) const TICK_PS: u64 = 256;
 
 /// Whole ticks from one instant to another. Spans that follow each other add up exactly.
 #[inline]
 fn ticks_between(from: Time, to: Time) -> u64 {
-    to.0 / TICK - from.0 / TICK
+    to.0 / TICK_PS - from.0 / TICK_PS
 }
 
 /// The mean of a length from its integral over a span that ends now.
@@ -21,7 +21,7 @@ pub(crate) fn mean(integral: u64, (now, span): (Time, Time)) -> f64 {
 /// A length over time, which its owner keeps: the integral since the last sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OverTime {
-    /// In bytes, or packets, times [`TICK`]s.
+    /// In bytes, or packets, times [`TICK_PS`]s.
     integral: u64,
     changed_at: Time,
     pub law: LittlesLaw,
@@ -191,7 +191,7 @@ mod gauge_tests {
     use super::*;
 
     const fn tick(ticks: u64) -> Time {
-        Time(ticks * TICK)
+        Time(ticks * TICK_PS)
     }
 
     /// 5 for 4 ticks and 3 for 6: 38 in 10.
@@ -208,11 +208,11 @@ mod gauge_tests {
 
 #[cfg(test)]
 mod littles_law_tests {
-    use super::TICK;
+    use super::TICK_PS;
     use super::*;
 
     const fn tick(ticks: u64) -> Time {
-        Time(ticks * TICK)
+        Time(ticks * TICK_PS)
     }
 
     /// 100 B wait for 10 ticks and 60 B for 7, of which 3 are to come.

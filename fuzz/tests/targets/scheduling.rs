@@ -2,7 +2,7 @@
 
 use bolero::{check, TypeGenerator};
 use tailback_fuzz::{Clock, Magnitude, Span};
-use tailback_proto::interrupts::{Dim, EVENTS, PROFILES, Sample};
+use tailback_proto::interrupts::{Dim, EVENTS_PER_SAMPLE, PROFILES, Sample};
 use tailback_proto::scheduling::{Ets, pick_round_robin};
 
 /// Who is picked has something to send, strict classes go first, and a class with a share is served within bounds.
@@ -59,7 +59,7 @@ fn dim() {
             assert_eq!(changed, dim.profile() != before);
             assert!(before.abs_diff(dim.profile()) <= 1);
             if changed {
-                assert!(since_decision >= EVENTS);
+                assert!(since_decision >= EVENTS_PER_SAMPLE);
                 since_decision = 0;
             }
         }

@@ -6,7 +6,7 @@
 //! Leaves out: `ce_threshold`.
 
 use super::qdisc::{DropReason, Enqueue, Fifo, FifoLimit, List, Skb, Slab, NONE};
-use super::{PACKETS, QUANTUM};
+use super::{LIMIT_PACKETS, QUANTUM_BYTES};
 use crate::units::{Bytes, Time};
 
 /// Shift from a 16-bit fraction to a 32-bit one.
@@ -38,9 +38,9 @@ crate::parameters! {
     /// CoDel's settings, for one queue or for each of many.
     pub struct CodelParameters {
         /// Acceptable wait.
-        target: Time = Time::from_ms(5), in TIMES, source "RFC 8289, section 4.3";
+        target: Time = Time::from_ms(5), in CODEL_TIMES, source "RFC 8289, section 4.3";
         /// How long the wait must exceed the target before the first drop.
-        interval: Time = Time::from_ms(100), in TIMES, source "RFC 8289, section 4.3";
+        interval: Time = Time::from_ms(100), in CODEL_TIMES, source "RFC 8289, section 4.3";
         /// Whether a flow whose queue ran empty still counts as waiting too long, so that its next packet can be dropped.
         stale: bool = false,
             source "Linux 7.0 (commit 815980fe6dbb) and stable kernels that took it over; all before them: true";
@@ -51,14 +51,14 @@ crate::parameters! {
     /// One queue, whose packets are dropped or marked when they have waited too long for an interval.
     pub struct CodelQueueParameters {
         /// Most packets that wait.
-        limit: u32 = 1000, in PACKETS, source "Linux net/sched/sch_codel.c";
+        limit: u32 = 1000, in LIMIT_PACKETS, source "Linux net/sched/sch_codel.c";
         /// Mark ECT packets instead of dropping them.
         ecn: bool = false, source "Linux net/sched/sch_codel.c";
     }
 }
 
 /// Times that `tc` takes in microseconds and the kernel keeps in 32 bits.
-const TIMES: std::ops::RangeInclusive<Time> = Time::from_us(1)..=Time::from_ms(1_000_000);
+const CODEL_TIMES: std::ops::RangeInclusive<Time> = Time::from_us(1)..=Time::from_ms(1_000_000);
 
 /// CoDel's parameters as the kernel keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,17 +346,17 @@ crate::parameters! {
     /// A queue for each flow, served in turn, with CoDel in each.
     pub struct FqCodelParameters {
         /// Most packets that wait.
-        limit: u32 = 10_240, in PACKETS, source SOURCE;
+        limit: u32 = 10_240, in LIMIT_PACKETS, source SOURCE;
         /// Queues that flows are hashed to.
         flows: u32 = 1024, in 1..=65_536, source SOURCE;
         /// Bytes that a flow sends in a round; null: the device's MTU and 14 B of Ethernet header.
-        quantum: Bytes, or null, in QUANTUM, source SOURCE;
+        quantum: Bytes, or null, in QUANTUM_BYTES, source SOURCE;
         /// Mark ECT packets instead of dropping them.
         ecn: bool = true, source SOURCE;
         /// Most memory that waiting packets take.
         memory_limit: Bytes = Bytes(32 << 20), in Bytes(1)..=Bytes(1 << 31), source SOURCE;
         /// Most packets that are dropped at once when it is full.
-        drop_batch: u32 = 64, in PACKETS, source SOURCE;
+        drop_batch: u32 = 64, in LIMIT_PACKETS, source SOURCE;
     }
 }
 

@@ -11,8 +11,8 @@ use std::ops::RangeInclusive;
 use crate::units::Bytes;
 
 /// Packets that a discipline may hold: what memory has room for.
-const PACKETS: RangeInclusive<u32> = 1..=1 << 24;
+const LIMIT_PACKETS: RangeInclusive<u32> = 1..=1 << 24;
 /// Bytes that `tc` hands to the kernel in 32 bits.
-const SIZES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(u32::MAX as u64);
+const LIMIT_BYTES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(u32::MAX as u64);
 /// Bytes of a round: the kernel counts what is left of one with a sign.
-const QUANTUM: RangeInclusive<Bytes> = Bytes(1)..=Bytes(i32::MAX as u64);
+const QUANTUM_BYTES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(i32::MAX as u64);

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use super::codel::{Codel, CodelReadout, FqCodel, FqCodelStatistics};
 use super::red::{Red, RedStatistics};
 use super::sfq::Sfq;
-use super::{PACKETS, SIZES};
+use super::{LIMIT_BYTES, LIMIT_PACKETS};
 use crate::units::{Bytes, Rate, Time};
 
 /// The disciplines.
@@ -462,7 +462,7 @@ crate::parameters! {
     /// First in, first out, with a limit in packets.
     pub struct PfifoParameters {
         /// Most packets that wait.
-        limit: u32 = 1000, in PACKETS, source "Linux: txqueuelen, of Ethernet 1000";
+        limit: u32 = 1000, in LIMIT_PACKETS, source "Linux: txqueuelen, of Ethernet 1000";
     }
 }
 
@@ -470,7 +470,7 @@ crate::parameters! {
     /// First in, first out, with a limit in bytes.
     pub struct BfifoParameters {
         /// Most bytes that wait; null: 1000 times the device's MTU and 14 B.
-        limit: Bytes, or null, in SIZES,
+        limit: Bytes, or null, in LIMIT_BYTES,
             source "Linux net/sched/sch_fifo.c: txqueuelen times psched_mtu";
     }
 }
@@ -549,9 +549,9 @@ crate::parameters! {
         /// Rate that is not exceeded.
         rate: Rate, in Rate(8)..=Rate(100_000_000_000_000);
         /// Size of the bucket: what may be sent at once. Larger packets are dropped.
-        burst: Bytes, in SIZES;
+        burst: Bytes, in LIMIT_BYTES;
         /// Most bytes that wait, where there is no child.
-        limit: Option<Bytes> = None, in SIZES, source "assumption: child is set";
+        limit: Option<Bytes> = None, in LIMIT_BYTES, source "assumption: child is set";
     }
 }
 

@@ -17,12 +17,12 @@
 use std::ops::Bound;
 
 use super::qdisc::{DropReason, Enqueue, Fifo, FifoLimit, Skb};
-use super::{PACKETS, SIZES};
+use super::{LIMIT_BYTES, LIMIT_PACKETS};
 use crate::parameters::Declared;
 use crate::units::{Bytes, Rate, Time};
 
 /// Entries of the idle table: include/net/red.h, `RED_STAB_SIZE`.
-const STAB: usize = 256;
+const STAB_ENTRIES: usize = 256;
 
 /// Ticks of a microsecond as iproute2 reads them from /proc/net/psched: 1000 ns over 64 ns (`PSCHED_SHIFT` is 6).
 const TICKS_PER_US: f64 = 1000.0 / 64.0;
@@ -34,18 +34,18 @@ crate::parameters! {
     /// Random early detection: marks or drops by the average of the queue.
     pub struct RedArguments {
         /// Most bytes that wait.
-        limit: Bytes, in SIZES;
+        limit: Bytes, in LIMIT_BYTES;
         /// Average from which on packets are marked with a probability; null: a third of max.
-        min: Bytes, or null, in SIZES, source SOURCE;
+        min: Bytes, or null, in LIMIT_BYTES, source SOURCE;
         /// Average from which on all packets are marked; null: three times min, without min a quarter of limit.
-        max: Bytes, or null, in SIZES, source SOURCE;
+        max: Bytes, or null, in LIMIT_BYTES, source SOURCE;
         /// Size of an average packet.
         avpkt: Bytes, in Bytes(1)..=Bytes(65_535);
         /// Packets of a burst that is let through: with avpkt and min it gives the weight of the average. null: (2 min + max)
         /// / (3 avpkt).
-        burst: u32, or null, in PACKETS, source SOURCE;
+        burst: u32, or null, in LIMIT_PACKETS, source SOURCE;
         /// Rate by which the average of an idle queue decays.
-        bandwidth: Rate = Rate::from_mbps(10), in RATES, source SOURCE;
+        bandwidth: Rate = Rate::from_mbps(10), in TC_RATES, source SOURCE;
         /// Probability at max.
         probability: f64 = 0.02, in PROBABILITY, source SOURCE;
         /// Mark ECT packets instead of dropping them; others are dropped.
@@ -61,7 +61,7 @@ crate::parameters! {
 const SOURCE: &str = "iproute2 tc/q_red.c";
 
 /// What tc takes where it keeps 32 bits of bytes a second.
-const RATES: std::ops::RangeInclusive<Rate> = Rate(8)..=Rate(u32::MAX as u64 * 8);
+const TC_RATES: std::ops::RangeInclusive<Rate> = Rate(8)..=Rate(u32::MAX as u64 * 8);
 
 /// More than never, less than always.
 const PROBABILITY: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bound::Excluded(1.0));
@@ -82,7 +82,7 @@ pub struct RedParameters {
     /// An entry of `stab` stands for 2^scell_log us.
     pub scell_log: u8,
     /// By how many bits the average of an idle queue is shifted down.
-    pub stab: [u8; STAB],
+    pub stab: [u8; STAB_ENTRIES],
     /// Mark packets that say ECT instead of dropping them.
     pub ecn: bool,
     /// Above `max_bytes` drop ECT packets, too.
@@ -123,27 +123,27 @@ pub fn idle_table(
     avpkt_bytes: u32,
     bandwidth_bps: u64,
     whole_us: bool,
-) -> Result<(u8, [u8; STAB]), String> {
+) -> Result<(u8, [u8; STAB_ENTRIES]), String> {
     let us = 1e6 * (avpkt_bytes as f64 / (bandwidth_bps as f64 / 8.0));
     let ticks = match whole_us {
         false => libm::ceil(us * TICKS_PER_US),
         true => libm::floor(libm::floor(us) * TICKS_PER_US),
     };
     if ticks == 0.0 {
-        let mut stab = [0; STAB];
-        stab[STAB - 1] = MAX_SHIFT as u8;
+        let mut stab = [0; STAB_ENTRIES];
+        stab[STAB_ENTRIES - 1] = MAX_SHIFT as u8;
         return Ok((0, stab));
     }
     let bits_per_tick = -libm::log(1.0 - 1.0 / (1u64 << w_log) as f64) / ticks;
     let longest = MAX_SHIFT / bits_per_tick;
     let scell_log = (0..32u8)
-        .find(|&log| longest / ((1u64 << log) as f64) < 2.0 * STAB as f64)
+        .find(|&log| longest / ((1u64 << log) as f64) < 2.0 * STAB_ENTRIES as f64)
         .ok_or("bandwidth is too low for the table of idle times")?;
-    let mut stab = [0; STAB];
+    let mut stab = [0; STAB_ENTRIES];
     for (cell, shift) in stab.iter_mut().enumerate().skip(1) {
         *shift = (((cell as u64) << scell_log) as f64 * bits_per_tick).min(MAX_SHIFT) as u8;
     }
-    stab[STAB - 1] = MAX_SHIFT as u8;
+    stab[STAB_ENTRIES - 1] = MAX_SHIFT as u8;
     Ok((scell_log, stab))
 }
 
@@ -287,7 +287,7 @@ impl Red {
     /// The average after an idle time: shifted by the table, or where that says 0 bits, less a linear part of it.
     fn decayed(&self, idle_us: u64) -> u64 {
         let p = &self.parameters;
-        let idle_us = idle_us.min((STAB as u64 - 1) << p.scell_log);
+        let idle_us = idle_us.min((STAB_ENTRIES as u64 - 1) << p.scell_log);
         match p.stab[(idle_us >> p.scell_log) as usize] {
             0 => {
                 let part = ((self.average as u128 * idle_us as u128) >> p.scell_log) as u64;

@@ -8,14 +8,14 @@
 
 use super::qdisc::{DropReason, Enqueue, Skb};
 use super::qdisc::{List, Slab, NONE};
-use super::{PACKETS, QUANTUM};
+use super::{LIMIT_PACKETS, QUANTUM_BYTES};
 use crate::units::{Bytes, Time};
 
 crate::parameters! {
     /// A queue for each flow, served in turn; when full, the longest queue drops its last packet.
     pub struct SfqParameters {
         /// Most packets that wait.
-        limit: u32 = 127, in PACKETS, source SOURCE;
+        limit: u32 = 127, in LIMIT_PACKETS, source SOURCE;
         /// Most packets of a flow that wait.
         depth: u32 = 127, in 1..=127, source SOURCE;
         /// Most flows that wait.
@@ -23,7 +23,7 @@ crate::parameters! {
         /// Values of the hash, a power of two.
         divisor: u32 = 1024, in 1..=65_536, source SOURCE;
         /// Bytes that a flow sends in a round; null: the device's MTU and 14 B of Ethernet header.
-        quantum: Bytes, or null, in QUANTUM, source SOURCE;
+        quantum: Bytes, or null, in QUANTUM_BYTES, source SOURCE;
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! Leaves out: TCP. No slow start, no loss recovery, no delayed ACKs (each packet's mark comes back).
 
-use super::parameters::{Refused, RoundTrip, POSITIVE_RATE, SHARE, SPAN, STEP};
+use super::parameters::{Refused, RoundTrip, POSITIVE_RATE, RATE_STEPS, SHARE, SPANS};
 use super::{AckInfo, Controller, Link, Merged, OnLink, Round, Signal, Uses};
 use crate::parameters;
 use crate::units::Rate;
@@ -24,11 +24,11 @@ parameters! {
         /// Weight of the newest window in the share of marks.
         g: f64 = 0.0625, in SHARE, source "Alizadeh et al. (DCTCP), SIGCOMM 2010: 1/16";
         /// What the rate gains in a round trip without marks.
-        additive: Rate = Rate::from_mbps(615), in STEP, source format!("{SIMULATOR}, run.py: a packet of 1 KB each 13 us");
+        additive: Rate = Rate::from_mbps(615), in RATE_STEPS, source format!("{SIMULATOR}, run.py: a packet of 1 KB each 13 us");
         /// Lowest rate of a queue pair.
         min_rate: Rate = Rate::from_mbps(100), in POSITIVE_RATE, source format!("{SIMULATOR}: MIN_RATE");
         /// A queue pair's window is its rate times this, the round trip without queues; null: no window.
-        window_rtt: Option<RoundTrip> = Some(RoundTrip::AUTO), in SPAN,
+        window_rtt: Option<RoundTrip> = Some(RoundTrip::AUTO), in SPANS,
             source format!("{SIMULATOR}, run.py: a window that follows the rate, and GLOBAL_T, the longest round trip");
     }
 }

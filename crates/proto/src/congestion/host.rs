@@ -2,20 +2,20 @@
 
 use std::ops::RangeInclusive;
 
-use super::parameters::{FallingRates, DELAY, POSITIVE_RATE, SHARE};
+use super::parameters::{FallingRates, DELAYS, POSITIVE_RATE, SHARE};
 use crate::units::{Rate, Time};
 
 /// Size of a cache line, which occupancies are counted in.
 pub const CACHE_LINE_BYTES: u64 = 64;
 
 /// Between two readings of the counters: an agent that read them more often would take most of a run's events.
-pub(super) const INTERVALS: RangeInclusive<Time> = Time::from_ns(10)..=Time::from_ms(1000);
+pub(super) const SAMPLE_INTERVALS: RangeInclusive<Time> = Time::from_ns(10)..=Time::from_ms(1000);
 
 /// Of the IIO, in MHz.
-pub(super) const CLOCKS: RangeInclusive<u32> = 1..=100_000;
+pub(super) const IIO_CLOCKS_MHZ: RangeInclusive<u32> = 1..=100_000;
 
 /// Occupancies, in cache lines.
-pub(super) const LINES: RangeInclusive<f64> = 0.0..=1e6;
+pub(super) const OCCUPANCY_LINES: RangeInclusive<f64> = 0.0..=1e6;
 
 /// Where levels of RHCC's paper come from.
 pub(super) const WAN: &str = "Wan et al. (RHCC), APNet 2024";
@@ -31,12 +31,12 @@ macro_rules! agent {
             $(#[doc = $about])+
             pub struct $Name {
                 /// Time between two readings of the counters.
-                sample_interval: Time = Time::from_us(1), in $crate::congestion::host::INTERVALS,
+                sample_interval: Time = Time::from_us(1), in $crate::congestion::host::SAMPLE_INTERVALS,
                     source "assumption: below a round trip; hostCC's module polls its registers without a pause";
                 /// Clock of the IIO in MHz: its counter grows by the occupancy at every cycle.
-                iio_clock_mhz: u32 = 500, in $crate::congestion::host::CLOCKS, source format!("{MODULE}: Intel Cascade Lake");
+                iio_clock_mhz: u32 = 500, in $crate::congestion::host::IIO_CLOCKS_MHZ, source format!("{MODULE}: Intel Cascade Lake");
                 /// Time to write a level, which then takes effect; nothing else is decided meanwhile.
-                write_time: Time = Time::from_us(20), in $crate::parameters::DELAY,
+                write_time: Time = Time::from_us(20), in $crate::parameters::DELAYS,
                     source "assumption: no source gives it; registers of other cores are written through interrupts to them";
                 $($own)*
             }
@@ -176,7 +176,7 @@ agent! {
     /// HostCC: the receiver sets its CPUs' memory bandwidth and marks packets before the transport.
     pub struct HostCcParameters {
         /// I_T in cache lines of 64 B.
-        iio_threshold: f64 = 70.0, in LINES, source format!("{MODULE}: target_iio_thresh");
+        iio_threshold: f64 = 70.0, in OCCUPANCY_LINES, source format!("{MODULE}: target_iio_thresh");
         /// Weight of the newest occupancy in its average.
         iio_weight: f64 = 0.125, in SHARE, source format!("{MODULE}: 1/8");
         /// B_T: PCIe bandwidth promised to the network. auto: 84 % of the link's rate.
@@ -187,7 +187,7 @@ agent! {
         levels: FallingRates = [265_600, 185_900, 106_200, 26_600, 1].map(Rate::from_mbps).into(), in POSITIVE_RATE,
             source format!("assumption: {MODULE} throttles none to three of three NUMA nodes to 10 %, then stops the process (1 Mbit/s here); of the 33.2 GB/s that Wan et al. measured");
         /// Least time between two levels up.
-        raise_interval: Time = Time::from_us(150), in DELAY, source format!("{MODULE}: REDUCTION_TIMEOUT_US");
+        raise_interval: Time = Time::from_us(150), in DELAYS, source format!("{MODULE}: REDUCTION_TIMEOUT_US");
         /// Whether packets are marked CE while the occupancy is above iio_threshold.
         mark: bool = true, source MODULE;
     }

@@ -19,7 +19,7 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use super::parameters::{Refused, RoundTrip, POSITIVE_RATE, SHARE, SPAN, TELEMETRY};
+use super::parameters::{Refused, RoundTrip, POSITIVE_RATE, SHARE, SPANS, TELEMETRY_BYTES};
 use super::{AckInfo, Controller, HopTelemetry, Link, Merged, Round, Signal, Uses};
 use crate::units::{Bytes, Rate, Time};
 
@@ -37,7 +37,7 @@ macro_rules! window_parameters {
             pub struct $Name {
                 /// T: round trip without queues, the same for the whole network and not below that of any queue pair. The
                 /// largest window is the link's rate times T.
-                base_rtt: RoundTrip = RoundTrip::AUTO, in SPAN,
+                base_rtt: RoundTrip = RoundTrip::AUTO, in SPANS,
                     source format!("{LI}, section 5.1: a little above the longest in its fabric");
                 /// Utilisation to aim at.
                 eta: f64 = 0.95, in SHARE, source format!("{LI}, section 5.1");
@@ -76,7 +76,7 @@ window_parameters! {
     /// HPCC: switches write their load into packets, and the sender computes its window from it.
     pub struct HpccParameters {
         /// What telemetry adds to each data packet and each ACK.
-        telemetry: Bytes = Bytes(42), in TELEMETRY, source format!("{LI}, section 4: five hops");
+        telemetry: Bytes = Bytes(42), in TELEMETRY_BYTES, source format!("{LI}, section 4: five hops");
     }
 }
 
@@ -282,10 +282,10 @@ impl Hpcc {
 // largest load.
 
 /// The smallest load that a digest tells: code 1.
-const LEAST: f64 = 1.0 / 512.0;
+const LEAST_LOAD: f64 = 1.0 / 512.0;
 
 /// No digest needs to tell more: 2^18 of the smallest.
-const MOST: f64 = 512.0;
+const MOST_LOAD: f64 = 512.0;
 
 window_parameters! {
     /// PINT: HPCC, where a packet brings the largest load of its route in a byte or two.
@@ -322,7 +322,8 @@ impl Digests {
     /// A full link could not be told.
     fn new(p: &PintParameters) -> Result<Self, Refused> {
         let most = (1 << (8 * p.telemetry.0)) - 1; // code 0: no digest
-        let powers = std::iter::successors(Some(LEAST), |load| (*load < MOST).then_some(load * p.base));
+        let powers =
+            std::iter::successors(Some(LEAST_LOAD), |load| (*load < MOST_LOAD).then_some(load * p.base));
         let loads: Arc<[f64]> = powers.take(most).collect();
         let largest = loads[loads.len() - 1];
         let enough = format!("larger: {} of telemetry would tell loads up to {largest:.3} only", in_bytes(p));

@@ -2,16 +2,16 @@
 //!
 //! Source: Wan et al., "Rethinking Intra-host Congestion Control in RDMA Networks", APNet 2024, section 3.
 //!
-//! The *receiver* watches the IIO's buffer and takes memory bandwidth from its CPUs while it is full ([`receiver`]). The
-//! *sender* probes how long the receiver's data path takes and limits its rate by that ([`sender`]), below whatever
+//! The *receiver* watches the IIO's buffer and takes memory bandwidth from its CPUs while it is full ([`Receiver`]). The
+//! *sender* probes how long the receiver's data path takes and limits its rate by that ([`Sender`]), below whatever
 //! controller it has for the network: `R = min(R_rev, R_cc)` (equation 2). Each half works without the other.
 
 use std::ops::RangeInclusive;
 
-use super::host::{agent, Ladder, OccupancyMeter, LINES, MODULE, WAN};
-use super::parameters::{Declared, Refused, SPAN, STEP};
+use super::host::{agent, Ladder, OccupancyMeter, MODULE, OCCUPANCY_LINES, WAN};
+use super::parameters::{Declared, Refused, RATE_STEPS, SPANS};
 use super::{Controller, Link, Merged, Signal, Uses};
-use crate::parameters::{FallingRates, DELAY, POSITIVE_RATE};
+use crate::parameters::{FallingRates, DELAYS, POSITIVE_RATE};
 use crate::units::{Bytes, Rate, Time};
 use crate::{choice, parameters};
 
@@ -47,7 +47,7 @@ parameters! {
         /// Data of a queue pair between two probes.
         probe_bytes: Bytes = Bytes(32_000), in Bytes(1)..=Bytes(1_000_000_000), source format!("{WAN}, section 4");
         /// D_thr: processing delay of the receiver to aim at.
-        threshold_delay: Time = Time::from_ns(200), in SPAN, source format!("{WAN}, section 4");
+        threshold_delay: Time = Time::from_ns(200), in SPANS, source format!("{WAN}, section 4");
         /// How an answer changes the rate: by equation (1), or by fixed steps.
         law: LawName = LawName::Pid, of LawName::ALL, source format!("{WAN}, section 3.3");
         /// Of pid: share of the rate that each ns above threshold_delay takes.
@@ -55,7 +55,7 @@ parameters! {
         /// Of pid: share of the rate that each ns more than the answer before takes.
         beta: f64 = 0.0005, in GAIN, source format!("{WAN}, section 4");
         /// Of aimd: what an answer at threshold_delay or below adds.
-        additive: Rate = Rate::from_mbps(40), in STEP,
+        additive: Rate = Rate::from_mbps(40), in RATE_STEPS,
             source format!("{NO_NUMBERS}; R_AI of Zhu et al. (DCQCN), SIGCOMM 2015");
         /// Of aimd: share of the rate that an answer above threshold_delay takes.
         decrease: f64 = 0.5, in GAIN, source format!("{NO_NUMBERS}; half, as TCP");
@@ -63,7 +63,7 @@ parameters! {
         floor: Rate = Rate::from_mbps(100), in POSITIVE_RATE,
             source "assumption: as the lowest rate of HPCC, TIMELY and DCTCP here";
         /// Longest time without a probe while the rate is below the line's; null: probes follow data alone.
-        idle_probe: Option<Time> = Some(Time::from_us(100)), in SPAN,
+        idle_probe: Option<Time> = Some(Time::from_us(100)), in SPANS,
             source "assumption: 32 KB in that time are 2.6 Gbit/s; a slower queue pair would hear little";
     }
 }
@@ -252,13 +252,13 @@ agent! {
     /// RHCC's receiver: it takes memory bandwidth from its CPUs.
     pub struct ReceiverParameters {
         /// I_thr in cache lines of 64 B. auto: what the link's rate keeps in the IIO at threshold_delay.
-        iio_threshold: f64, or auto, in LINES,
+        iio_threshold: f64, or auto, in OCCUPANCY_LINES,
             source "assumption: the paper names no value; by Little's law the same congestion as D_thr";
         /// Memory bandwidths that CPUs may have (Intel MBA), falling; the first is no limit.
         levels: FallingRates = [265_600, 212_000, 160_000, 120_000, 80_000].map(Rate::from_mbps).into(), in POSITIVE_RATE,
             source format!("{WAN}, section 3.2: 33.2, 26.5, 20, 15 and 10 GB/s");
         /// Time without congestion before the bandwidth goes up a level, and from there to the next level.
-        raise_interval: Time = Time::from_us(150), in DELAY,
+        raise_interval: Time = Time::from_us(150), in DELAYS,
             source format!("assumption: the paper does not say when; {MODULE}: 150 us between two levels up");
     }
 }

@@ -23,7 +23,7 @@
 //!
 //! Leaves out: the sending host's part of the delay, and the QoS classes of section 3.7.
 
-use super::parameters::{in_words, Declared, Refused, SHARE, SPAN, TELEMETRY};
+use super::parameters::{in_words, Declared, Refused, SHARE, SPANS, TELEMETRY_BYTES};
 use super::{AckInfo, Controller, Link, Loss, Merged, Signal, Uses};
 use crate::parameters;
 use crate::units::{Bytes, Time};
@@ -31,7 +31,7 @@ use crate::units::{Bytes, Time};
 const KUMAR: &str = "Kumar et al. (Swift), SIGCOMM 2020";
 const HTSIM: &str =
     "assumption: the paper gives none; the guess of htsim (github.com/Broadcom/csg-htsim, sim/swift.cpp)";
-const PACKETS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
+const WINDOW_PACKETS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
 /// No pause is longer, ps: an hour.
 const LONGEST_PAUSE: f64 = 3.6e15;
 
@@ -39,12 +39,12 @@ parameters! {
     /// Swift: a window that holds the round-trip time at a target, which grows with the number of flows and of hops.
     pub struct SwiftParameters {
         /// Target delay of a route without switches and with few flows.
-        base_target: Time = Time::from_us(25), in SPAN, source format!("{KUMAR}, section 5.2");
+        base_target: Time = Time::from_us(25), in SPANS, source format!("{KUMAR}, section 5.2");
         /// What each switch on the route adds to the target.
         hop: Time = Time::from_us(2), in Time(0)..=Time::from_ms(1000), source
             "assumption: the paper gives none; a link of 500 ns and a switch of 300 ns, there and back, and a packet";
         /// Additive increase of the window in a round trip, in packets.
-        ai: f64 = 1.0, in PACKETS, source HTSIM;
+        ai: f64 = 1.0, in WINDOW_PACKETS, source HTSIM;
         /// Strength of a decrease.
         beta: f64 = 0.8, in SHARE, source HTSIM;
         /// Most that one decrease takes: this share of the window.
@@ -52,15 +52,15 @@ parameters! {
         /// Most that flow scaling adds to the target: for windows of fs_min_cwnd and below.
         fs_range: Time = Time::from_us(100), in Time(0)..=Time::from_ms(1000), source HTSIM;
         /// Window in packets, at and below which flow scaling adds all of fs_range.
-        fs_min_cwnd: f64 = 0.1, in PACKETS, source HTSIM;
+        fs_min_cwnd: f64 = 0.1, in WINDOW_PACKETS, source HTSIM;
         /// Window in packets, at and above which flow scaling adds nothing.
-        fs_max_cwnd: f64 = 100.0, in PACKETS, source HTSIM;
+        fs_max_cwnd: f64 = 100.0, in WINDOW_PACKETS, source HTSIM;
         /// Target of the receiving host's part of the delay; it is not scaled.
-        endpoint_target: Time = Time::from_us(100), in SPAN, source format!("{KUMAR}, section 5.4");
+        endpoint_target: Time = Time::from_us(100), in SPANS, source format!("{KUMAR}, section 5.4");
         /// Weight of the newest delay of the receiving host in its average.
         endpoint_weight: f64 = 0.125, in SHARE, source "assumption: the paper gives none; RFC 6298's 1/8";
         /// Window at the start of a flow, in packets.
-        initial_cwnd: f64 = 10.0, in PACKETS,
+        initial_cwnd: f64 = 10.0, in WINDOW_PACKETS,
             source "assumption: it has little effect on long flows (section 3.2); RFC 6928's ten";
         /// Smallest window, in packets.
         min_cwnd: f64 = 0.001, in 1e-6..=1.0, source format!("{KUMAR}, section 3.4");
@@ -69,7 +69,7 @@ parameters! {
         /// Timeouts in a row, from which on the window is the smallest one.
         retx_reset: u32 = 5, in 1..=1000, source HTSIM;
         /// What the receiver's delay and the number of hops add to each data packet and each ACK.
-        telemetry: Bytes = Bytes(5), in TELEMETRY, source format!("{KUMAR}, appendix B: 4 B and 1 B");
+        telemetry: Bytes = Bytes(5), in TELEMETRY_BYTES, source format!("{KUMAR}, appendix B: 4 B and 1 B");
     }
 }
 

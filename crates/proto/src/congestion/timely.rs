@@ -18,7 +18,9 @@
 
 use std::num::NonZeroU64;
 
-use super::parameters::{in_words, Refused, RoundTrip, POSITIVE_RATE, SHARE, SPAN, STEP, TELEMETRY};
+use super::parameters::{
+    in_words, Refused, RoundTrip, POSITIVE_RATE, RATE_STEPS, SHARE, SPANS, TELEMETRY_BYTES,
+};
 use super::{AckInfo, Controller, Link, Merged, OnLink, Round, Signal, Uses};
 use crate::parameters;
 use crate::units::{Bytes, Rate, Time};
@@ -35,17 +37,17 @@ parameters! {
         /// Strength of a decrease.
         beta: f64 = 0.8, in SHARE, source format!("{MITTAL}, section 6");
         /// What the rate gains in a step (delta), on any link.
-        additive: Rate = Rate::from_mbps(10), in STEP, source format!("{MITTAL}, section 6, at 10 Gbit/s");
+        additive: Rate = Rate::from_mbps(10), in RATE_STEPS, source format!("{MITTAL}, section 6, at 10 Gbit/s");
         /// The same in hyperactive increase.
-        hyper_additive: Rate = Rate::from_mbps(50), in STEP, source format!("{MITTAL}, section 4.3: N = 5 times delta");
+        hyper_additive: Rate = Rate::from_mbps(50), in RATE_STEPS, source format!("{MITTAL}, section 4.3: N = 5 times delta");
         /// Steps in a row without a growing round-trip time, from which on the increase is hyperactive.
         hyper_after: u32 = 5, in 0..=1_000_000, source format!("{MITTAL}, section 4.3");
         /// Below this round-trip time the rate always grows.
-        t_low: Time = Time::from_us(50), in SPAN, source format!("{MITTAL}, section 6");
+        t_low: Time = Time::from_us(50), in SPANS, source format!("{MITTAL}, section 6");
         /// Above this round-trip time the rate always falls.
-        t_high: Time = Time::from_us(500), in SPAN, source format!("{MITTAL}, section 6");
+        t_high: Time = Time::from_us(500), in SPANS, source format!("{MITTAL}, section 6");
         /// What gradients are measured in.
-        min_rtt: RoundTrip = RoundTrip(Time::from_us(20)), in SPAN,
+        min_rtt: RoundTrip = RoundTrip(Time::from_us(20)), in SPANS,
             source "the simulator of Zhu et al. (ECN or Delay), CoNEXT 2016: MIN RTT";
         /// A message is sent in segments of this size, rounded up to whole packets: each at line rate, with pauses between
         /// them, and a computation of the rate when it is acknowledged. 0: packets are paced, and the rate is computed
@@ -55,7 +57,7 @@ parameters! {
         /// Lowest rate of a queue pair.
         min_rate: Rate = Rate::from_mbps(100), in POSITIVE_RATE, source format!("{SIMULATOR}: MIN_RATE");
         /// What a timestamp adds to each data packet and each ACK.
-        telemetry: Bytes = Bytes(8), in TELEMETRY, source format!("{SIMULATOR}: 8 B");
+        telemetry: Bytes = Bytes(8), in TELEMETRY_BYTES, source format!("{SIMULATOR}: 8 B");
     }
 }
 

@@ -171,7 +171,7 @@ impl Dql {
 pub const RING_ENTRIES: u32 = 256;
 
 /// Longest wait for a stopped queue: 64 packets of a poll, 250 ms each (v7, patch 3: `VETH_WATCHDOG_TIMEOUT_MS`).
-pub const WATCHDOG: Time = Time::from_ms(64 * 250);
+pub const TX_WATCHDOG_TIMEOUT: Time = Time::from_ms(64 * 250);
 
 /// Most that `tx-usecs` may be: half the watchdog (v7, patch 5; more gives `ERANGE`).
 pub const MAX_TX_USECS: Time = Time::from_ms(64 * 250 / 2);
@@ -399,7 +399,7 @@ impl VethQueue {
 
     /// When a stopped queue is to be woken by the watchdog.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.is_stopped().then(|| self.queued_at + WATCHDOG)
+        self.is_stopped().then(|| self.queued_at + TX_WATCHDOG_TIMEOUT)
     }
 
     /// The watchdog looks at the queue. True: it was stopped for too long, and goes on.

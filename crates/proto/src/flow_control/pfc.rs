@@ -6,7 +6,7 @@
 //!
 //! Leaves out: 802.3 pause of the whole link, and the DCBX negotiation of what is lossless.
 
-use crate::parameters::DELAY;
+use crate::parameters::DELAYS;
 use crate::units::{Bytes, Rate, Time, BIT_PS_PER_BYTE};
 use crate::wire::{PFC_FRAME_BYTES, PREAMBLE_AND_GAP_BYTES};
 
@@ -36,7 +36,7 @@ crate::parameters! {
         quanta: u16 = 65_535, in 2..=65_535,
             source "IEEE 802.1Qbb: the most that a frame can ask for";
         /// From a pause frame's last bit to the moment its receiver is quiet.
-        response_delay: Time = Time(2_017_280), in DELAY,
+        response_delay: Time = Time(2_017_280), in DELAYS,
             source "IEEE 802.3 annex 31B.3.7: 394 quanta at 100 Gbit/s, the most that a port may take";
     }
 }

@@ -24,7 +24,7 @@
 //!
 //! Leaves out: credits in the AETH, and the 1x to 4x slack that the specification allows the timer.
 
-use crate::parameters::DELAY;
+use crate::parameters::DELAYS;
 use crate::units::Time;
 use crate::wire::bth::MAX_24_BITS;
 use crate::{choice, parameters};
@@ -104,19 +104,19 @@ parameters! {
         ack_every: u32 = 16, in 1..=65_536,
             source "assumption: no vendor document says; at MTU 1024 ACKs then take 0.5 % of the reverse direction";
         /// Time without an ACK until packets are retransmitted.
-        ack_timeout: Time = Time(67_108_864_000), in TIMEOUT, source "perftest, ib_write_bw: 4.096 us * 2^14";
+        ack_timeout: Time = Time(67_108_864_000), in TIMEOUT_RANGE, source "perftest, ib_write_bw: 4.096 us * 2^14";
         /// First value of the timeout, which doubles with each timeout up to ack_timeout and is reset after progress.
         /// null: it is always ack_timeout.
-        adaptive_timeout: Option<Time> = Some(Time(4_194_304_000)), in TIMEOUT,
+        adaptive_timeout: Option<Time> = Some(Time(4_194_304_000)), in TIMEOUT_RANGE,
             source "assumption: NVIDIA's adaptive retransmission is on by default, but its first value is not given: \
                 4.096 us * 2^10, longer than a switch with 16 MB takes to drain at 100 Gbit/s (1.3 ms), and what \
                 Yu et al., \"Lumina\", SIGCOMM 2023, saw of ConnectX NICs";
         /// Retries of a full ack_timeout without progress until the queue pair is in error.
         retry_count: u32 = 7, in 0..=7, source "perftest, ib_write_bw: retry_cnt, a field of 3 bits";
         /// From a NAK to the first retransmission; the queue pair sends nothing meanwhile.
-        nak_reaction: Time = Time::ZERO, in DELAY, source "assumption: at once; no vendor document says";
+        nak_reaction: Time = Time::ZERO, in DELAYS, source "assumption: at once; no vendor document says";
         /// From a gap to the responder's NAK: a slow path, once for each gap.
-        nak_delay: Time = Time::ZERO, in DELAY, source "assumption: at once; ConnectX-5 takes almost 20 us";
+        nak_delay: Time = Time::ZERO, in DELAYS, source "assumption: at once; ConnectX-5 takes almost 20 us";
         /// When the sender restarts slowly, with one packet, doubled each round trip. timeout: after timeouts; loss:
         /// after NAKs, too.
         slow_restart: SlowRestart = SlowRestart::Loss, of SlowRestart::ALL,
@@ -136,9 +136,9 @@ parameters! {
         reordering: u32 = 1, in 1..=MAX_WINDOW,
             source "Mittal et al., \"IRN\", SIGCOMM 2018, section 3.1: any later packet; more where packets are sprayed";
         /// Under selective-repeat: first value of the timer with fewer than three packets in flight.
-        rto_low: Time = Time::from_us(100), in TIMEOUT, source "Mittal et al., \"IRN\", SIGCOMM 2018, section 4.1";
+        rto_low: Time = Time::from_us(100), in TIMEOUT_RANGE, source "Mittal et al., \"IRN\", SIGCOMM 2018, section 4.1";
         /// Under selective-repeat: first value of the timer otherwise. It doubles up to ack_timeout.
-        rto_high: Time = Time::from_us(320), in TIMEOUT, source "Mittal et al., \"IRN\", SIGCOMM 2018, section 4.1";
+        rto_high: Time = Time::from_us(320), in TIMEOUT_RANGE, source "Mittal et al., \"IRN\", SIGCOMM 2018, section 4.1";
     }
 }
 
@@ -146,7 +146,7 @@ parameters! {
 const MAX_WINDOW: u32 = 65_535;
 
 /// Up to 4.096 us * 2^27, 9 minutes: the engine has 18 minutes for a timer.
-const TIMEOUT: std::ops::RangeInclusive<Time> = Time(1)..=Time(4_096_000 << 27);
+const TIMEOUT_RANGE: std::ops::RangeInclusive<Time> = Time(1)..=Time(4_096_000 << 27);
 
 impl TransportParameters {
     /// True if only missing packets are retransmitted.
@@ -427,7 +427,7 @@ impl Requester {
         let sequence = self.next;
         let waited = self.unsent();
         let retransmission = sequence < self.sent;
-        let was_few = self.sent - self.una < FEW;
+        let was_few = self.sent - self.una < FEW_PACKETS_IN_FLIGHT;
         self.next += packets;
         self.sent = self.sent.max(self.next);
         let mut ack_request = self.asks(p, ask);
@@ -438,7 +438,7 @@ impl Requester {
                 board.sent_again(sequence);
             }
             // A flight that grows beyond few packets gets the timeout for many.
-            if was_few && self.sent - self.una >= FEW && self.deadline != Time::NEVER {
+            if was_few && self.sent - self.una >= FEW_PACKETS_IN_FLIGHT && self.deadline != Time::NEVER {
                 self.deadline = self.waiting_since + self.timeout(p);
             }
         }
@@ -584,7 +584,7 @@ impl Requester {
     fn timeout(&self, p: &RcParameters) -> Time {
         let first = match &self.board {
             None => p.first_timeout,
-            Some(board) if self.sent - self.una < FEW => board.p.low_timeout,
+            Some(board) if self.sent - self.una < FEW_PACKETS_IN_FLIGHT => board.p.low_timeout,
             Some(board) => board.p.high_timeout,
         };
         p.timeout_after(first, self.timeouts)
@@ -780,7 +780,7 @@ pub struct SelectiveRepeat {
     pub window: u32,
     /// A packet counts as lost once a packet that was sent this many packets later has arrived.
     pub reordering: u32,
-    /// First value of the timer while fewer than [`FEW`] packets are in flight.
+    /// First value of the timer while fewer than [`FEW_PACKETS_IN_FLIGHT`] packets are in flight.
     pub low_timeout: Time,
     /// First value of the timer otherwise.
     pub high_timeout: Time,
@@ -796,7 +796,7 @@ pub enum NakCause {
 }
 
 /// With at least this many packets in flight, NAKs are taken as losses (IRN's N).
-pub const FEW: u64 = 3;
+pub const FEW_PACKETS_IN_FLIGHT: u64 = 3;
 
 /// A flag for each sequence number of a window. It takes memory only once a flag is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

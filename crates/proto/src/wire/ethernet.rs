@@ -122,10 +122,10 @@ impl Vlan {
 // PFC frame (IEEE 802.1Qbb; 802.3, annex 31D): a MAC control frame that pauses priorities of the link that it is sent over.
 
 /// Where MAC control frames go: no bridge forwards them (IEEE 802.3, annex 31B.1).
-pub const DESTINATION: MacAddress = MacAddress([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
+pub const MAC_CONTROL_ADDRESS: MacAddress = MacAddress([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
 
 /// Opcode of priority-based flow control (IEEE 802.3, table 31A-1).
-pub const OPCODE: u16 = 0x0101;
+pub const PFC_OPCODE: u16 = 0x0101;
 
 /// A PFC frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,11 +149,11 @@ impl Pfc {
     /// [`Error::Truncated`]; [`Error::Unsupported`] where it is no PFC frame.
     pub fn parse(bytes: &[u8]) -> Result<Pfc, Error> {
         let (ethernet, rest) = Ethernet::parse(bytes)?;
-        if ethernet.ether_type != EtherType::MAC_CONTROL || ethernet.destination != DESTINATION {
+        if ethernet.ether_type != EtherType::MAC_CONTROL || ethernet.destination != MAC_CONTROL_ADDRESS {
             return Err(Error::Unsupported);
         }
         let (fields, _) = split::<{ Pfc::FIELDS_LEN }>(rest)?;
-        if number::<2>(fields, 0) != OPCODE as u64 {
+        if number::<2>(fields, 0) != PFC_OPCODE as u64 {
             return Err(Error::Unsupported);
         }
         Ok(Pfc {
@@ -165,12 +165,15 @@ impl Pfc {
 
     /// Writes the frame into the first [`Self::LEN`] bytes; panics if there are fewer.
     pub fn emit(&self, bytes: &mut [u8]) {
-        let ethernet =
-            Ethernet { destination: DESTINATION, source: self.source, ether_type: EtherType::MAC_CONTROL };
+        let ethernet = Ethernet {
+            destination: MAC_CONTROL_ADDRESS,
+            source: self.source,
+            ether_type: EtherType::MAC_CONTROL,
+        };
         ethernet.emit(bytes);
         let fields = &mut bytes[Ethernet::LEN..Pfc::LEN];
         fields.fill(0);
-        put::<2>(fields, 0, OPCODE as u64);
+        put::<2>(fields, 0, PFC_OPCODE as u64);
         fields[3] = self.class_enable_vector;
         for (priority, quanta) in self.time.into_iter().enumerate() {
             put::<2>(fields, 4 + 2 * priority, quanta as u64);

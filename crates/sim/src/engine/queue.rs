@@ -96,7 +96,7 @@ impl EventQueue {
         self.pushed += 1;
         let slice = time.0 >> self.slice_bits;
         // Most events are within reach of the first wheel, which no horizon is, and not of the current slice, nor of an earlier one:
-        // see `beside.rs`.
+        // see [`SideEvent`].
         if slice.wrapping_sub(self.slice).wrapping_sub(1) < self.near_slices {
             let slot = slice as usize % FIRST_SLOTS;
             if let Some(at) = self.lists.take_free() {

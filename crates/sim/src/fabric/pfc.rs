@@ -162,7 +162,7 @@ impl Fabric {
 //
 // Leaves out: loss of a PFC frame, and the buffer space that the frames themselves take.
 
-const SECOND: u64 = 1_000_000_000_000;
+const PS_PER_SECOND: u64 = 1_000_000_000_000;
 
 /// Total pause time of one (port, class).
 #[derive(Clone, Debug, Default)]
@@ -178,8 +178,8 @@ impl PauseLog {
         self.last = to;
         let mut at = from.0;
         while at < to.0 {
-            let second = (at / SECOND) as usize;
-            let end = to.0.min((second as u64 + 1) * SECOND);
+            let second = (at / PS_PER_SECOND) as usize;
+            let end = to.0.min((second as u64 + 1) * PS_PER_SECOND);
             if self.per_second.len() <= second {
                 self.per_second.resize(second + 1, 0);
             }
@@ -189,7 +189,7 @@ impl PauseLog {
     }
 
     pub fn max_share_of_a_second(&self) -> f64 {
-        self.per_second.iter().copied().max().unwrap_or(0) as f64 / SECOND as f64
+        self.per_second.iter().copied().max().unwrap_or(0) as f64 / PS_PER_SECOND as f64
     }
 }
 
@@ -363,13 +363,13 @@ impl Fabric {
 
 /// A cycle counts as a deadlock when all its queues have been paused with packets waiting for this long: ten times the
 /// longest pause that one frame can ask for at 25 Gbit/s, far longer than any queue here takes to drain.
-const STANDSTILL: Time = Time::from_ms(13);
+const DEADLOCK_STANDSTILL: Time = Time::from_ms(13);
 
 /// On slow links: for the time of this many packets of 4,096 B on the slowest of them.
 const PACKETS_OF_STANDSTILL: u64 = 10;
 
 /// Looks for a deadlock in this time.
-const LOOKS: u64 = 4;
+const CHECKS_PER_STANDSTILL: u64 = 4;
 
 /// When to look for deadlocks, and what was found.
 #[derive(Debug)]
@@ -383,7 +383,7 @@ pub(crate) struct Deadlocks {
 impl Deadlocks {
     /// `slowest_packet`: time of a packet of 4,096 B on the slowest link.
     pub fn new(slowest_packet: Time) -> Self {
-        let standstill = STANDSTILL.max(Time(PACKETS_OF_STANDSTILL * slowest_packet.0));
+        let standstill = DEADLOCK_STANDSTILL.max(Time(PACKETS_OF_STANDSTILL * slowest_packet.0));
         Deadlocks { standstill, next_look: standstill, found: None }
     }
 
@@ -417,7 +417,7 @@ impl Deadlocks {
 
     /// There was none.
     pub fn looked(&mut self, now: Time) {
-        self.next_look = now + Time(self.standstill.0 / LOOKS);
+        self.next_look = now + Time(self.standstill.0 / CHECKS_PER_STANDSTILL);
     }
 
     /// The lanes that wait for long: without any there is no deadlock.
@@ -495,8 +495,8 @@ mod tests {
     #[test]
     fn a_pause_across_a_second_counts_in_both() {
         let mut log = PauseLog::default();
-        log.add(Time(SECOND - 10), Time(SECOND + 30));
-        log.add(Time(SECOND + 100), Time(SECOND + 101));
+        log.add(Time(PS_PER_SECOND - 10), Time(PS_PER_SECOND + 30));
+        log.add(Time(PS_PER_SECOND + 100), Time(PS_PER_SECOND + 101));
         assert_eq!(log.per_second, [10, 31]);
         assert_eq!(log.max_share_of_a_second(), 31.0 / 1e12);
     }

@@ -172,7 +172,7 @@ impl Routes {
 // Leaves out: load further away than the switch's own queues, weights, and packets that carry what the sender wants.
 
 /// Flowlets that a switch tells apart: a power of two. Assumption: CONGA's chip has 64K, more than matter here.
-const FLOWLETS: usize = 4096;
+const FLOWLET_TABLE_ENTRIES: usize = 4096;
 
 /// How a switch divides packets.
 #[derive(Debug)]
@@ -196,7 +196,8 @@ const SILENT: Flowlet = Flowlet { at: Time::ZERO, port: u32::MAX };
 
 impl Balancer {
     pub fn new(how: LoadBalancing, gap: Time, seed: u64, switch: usize) -> Balancer {
-        let flowlets = if how == LoadBalancing::Flowlet { vec![SILENT; FLOWLETS] } else { Vec::new() };
+        let flowlets =
+            if how == LoadBalancing::Flowlet { vec![SILENT; FLOWLET_TABLE_ENTRIES] } else { Vec::new() };
         Balancer { how, gap, stream: stream(seed, "load balancing", switch as u64), flowlets }
     }
 
@@ -222,7 +223,7 @@ impl Balancer {
     /// The port of a packet's flowlet, one of these.
     pub fn of_flowlet(&mut self, now: Time, packet: &Packet, ports: &[u32]) -> u32 {
         let hash = mix((packet.qp as u64) << 32 | packet.dst as u64);
-        let at = hash as usize % FLOWLETS;
+        let at = hash as usize % FLOWLET_TABLE_ENTRIES;
         let Flowlet { at: last, mut port } = self.flowlets[at];
         // Another connection's port may be none of these.
         if now - last > self.gap || !ports.contains(&port) {

@@ -614,7 +614,7 @@ mod tests {
 
     #[test]
     fn a_group_adds_up_its_bytes_over_time() {
-        let ticks = |count: u64| Time(count * crate::gauge::TICK);
+        let ticks = |count: u64| Time(count * crate::gauge::TICK_PS);
         let mut group = IngressGroup { shared: 300, headroom: 200, ..IngressGroup::EMPTY };
         group.integrate(ticks(4));
         group.headroom = 0;

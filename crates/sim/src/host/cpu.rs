@@ -15,8 +15,8 @@
 
 use std::collections::VecDeque;
 use tailback_proto::nic::Standing;
-use tailback_proto::parameters::DELAY;
-use tailback_proto::transport::tcp::BURST;
+use tailback_proto::parameters::DELAYS;
+use tailback_proto::transport::tcp::BURST_BYTES;
 use tailback_proto::units::{Bytes, Hertz, Time};
 
 use super::socket::{Descriptor, TxBurst, TxRing, Work};
@@ -42,7 +42,7 @@ tailback_proto::parameters! {
         /// Packets that a receive ring holds; more are dropped.
         rx_ring: u32 = 1024, in 1..=1_048_576, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE = 10";
         /// An interrupt comes at most this long after a packet.
-        interrupt_delay: Time = Time::from_us(8), in DELAY,
+        interrupt_delay: Time = Time::from_us(8), in DELAYS,
             source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_RX_CQ_MODERATION_USEC_FROM_CQE";
         /// An interrupt comes at once when this many packets wait.
         interrupt_packets: u32 = 32, in 1..=65_535,
@@ -50,26 +50,26 @@ tailback_proto::parameters! {
         /// Packets of a poll.
         napi_budget: u32 = 64, in 1..=65_535, source "Linux netdevice.h: NAPI_POLL_WEIGHT";
         /// Most that neighbouring segments of a connection are merged into before they go up the stack (GRO); 0: off.
-        gro: Bytes = Bytes(64 << 10), in BURST, source "Linux netdevice.h: GRO_LEGACY_MAX_SIZE";
+        gro: Bytes = Bytes(64 << 10), in BURST_BYTES, source "Linux netdevice.h: GRO_LEGACY_MAX_SIZE";
         /// Cycles of an interrupt and of the begin and end of its polls.
-        cycles_per_interrupt: f64 = 2500.0, in CYCLES,
+        cycles_per_interrupt: f64 = 2500.0, in CYCLES_PER_UNIT,
             source "assumption: about a microsecond, the usual price of an interrupt and a softirq";
         /// Cycles of a packet in the driver and in GRO.
-        cycles_per_packet: f64 = 700.0, in CYCLES,
+        cycles_per_packet: f64 = 700.0, in CYCLES_PER_UNIT,
             source format!("assumption: of the order of {CAI}, section 3: about a million packets per second and core \
                 without GRO");
         /// Cycles of each unit that goes through the stack: merged segments up, an ACK or a burst down.
-        cycles_per_segment: f64 = 3000.0, in CYCLES,
+        cycles_per_segment: f64 = 3000.0, in CYCLES_PER_UNIT,
             source format!("assumption: of the order of {CAI}, section 3; a microsecond of IP, TCP and the socket");
         /// Cycles of copying a byte between kernel and application.
-        cycles_per_byte: f64 = 0.32, in CYCLES,
+        cycles_per_byte: f64 = 0.32, in CYCLES_PER_UNIT,
             source format!("assumption: worked out from {CAI}: 42 Gbit/s a receiving core of 3.4 GHz are 0.65 cycles \
                 a byte, half of them copying");
     }
 }
 
 const CAI: &str = "Cai et al., \"Understanding Host Network Stack Overheads\", SIGCOMM 2021";
-const CYCLES: std::ops::RangeInclusive<f64> = 0.0..=1e9;
+const CYCLES_PER_UNIT: std::ops::RangeInclusive<f64> = 0.0..=1e9;
 
 /// A kind of CPU, and the NIC settings that its drivers chose.
 #[derive(Clone, Debug)]
@@ -252,7 +252,7 @@ impl HostCore {
 }
 
 // What the cores of a host do: they take packets from the wire, are interrupted, poll, and serve what waits for them. The
-// rules are in `cpu.rs`.
+// rules are above.
 
 impl Tcp {
     /// A packet for a core came over the wire.

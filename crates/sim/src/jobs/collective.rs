@@ -362,10 +362,10 @@ struct Begun {
 }
 
 /// In the state of an operation: with its place among those begun. Without, the state is how many it waits for.
-const BEGUN: u32 = 1 << 31;
+const BEGUN_FLAG: u32 = 1 << 31;
 
 /// It has ended.
-const ENDED: u32 = u32::MAX;
+const ENDED_STATE: u32 = u32::MAX;
 
 /// A graph under way.
 #[derive(Debug)]
@@ -443,14 +443,14 @@ impl RunningGraph {
                 self.begun.len() as u32 - 1
             }
         };
-        *state = BEGUN | place;
+        *state = BEGUN_FLAG | place;
         ready.push(operation);
     }
 
     /// The place of an operation among those begun; none: it has not begun, or has ended.
     fn place(&self, operation: u32) -> Option<usize> {
         let state = self.states[operation as usize];
-        (state >= BEGUN && state != ENDED).then_some((state & !BEGUN) as usize)
+        (state >= BEGUN_FLAG && state != ENDED_STATE).then_some((state & !BEGUN_FLAG) as usize)
     }
 
     /// What a message took in the network.
@@ -463,7 +463,7 @@ impl RunningGraph {
     /// An operation has ended. True: its rank's part is done.
     pub fn end(&mut self, operation: u32, now: Time, ready: &mut Vec<u32>) -> bool {
         let place = self.place(operation).expect("an operation ends once, after it began");
-        self.states[operation as usize] = ENDED;
+        self.states[operation as usize] = ENDED_STATE;
         self.unused.push(place as u32);
         let chain = Arc::new(self.chain(operation, place, now));
         self.left -= 1;
@@ -508,7 +508,7 @@ impl RunningGraph {
 
     /// The first operation of a rank that has not ended.
     pub fn waits_for(&self, rank: u32) -> Option<(u32, bool)> {
-        let not_ended = |one: &u32| self.states[*one as usize] != ENDED;
+        let not_ended = |one: &u32| self.states[*one as usize] != ENDED_STATE;
         let first = self.graph.of_rank(rank).iter().copied().find(not_ended)?;
         Some((first, self.place(first).is_some()))
     }

@@ -1,7 +1,7 @@
 //! Jobs: ranks that compute and take part in collectives, whose messages wait for each other.
 //!
 //! A job's ranks take the same steps, as often as they are repeated. A collective, or a graph that a user gave, is a
-//! [`graph`] of operations; while ranks take part in it, it is a [`part`], which is given up when all of its operations
+//! [`graph`] of operations; while ranks take part in it, it is a `RunningGraph`, which is given up when all of its operations
 //! have ended: a long run holds no more than what is under way. A rank has one thing to compute at a time, and takes part in one
 //! collective at a time, in the order of its steps.
 //!

@@ -1,7 +1,7 @@
-//! What cores do: interrupts, rounds of softirqs and threads, unit by unit. The rules are in `core.rs`.
+//! What cores do: interrupts, rounds of softirqs and threads, unit by unit.
 
 use std::collections::VecDeque;
-use tailback_proto::parameters::DELAY;
+use tailback_proto::parameters::DELAYS;
 use tailback_proto::units::{Bytes, Time};
 
 use super::{Linux, Timer};
@@ -223,7 +223,7 @@ impl Linux {
 // by it. Softirqs go before threads until `ksoftirqd` takes
 // them over: a thread that shares the core equally with the others. While it is runnable, softirqs wait for it.
 //
-// What a unit means is decided in `napi.rs`.
+// `Napi`, `Output` and `Thread` say what a unit belongs to.
 //
 // Leaves out: hyper-threads, frequency changes, caches, the scheduler's granularity (threads take turns a unit each),
 // moving threads between cores, and that kernels from 6.5 on run softirqs after an interrupt even when `ksoftirqd` is to.
@@ -496,15 +496,15 @@ tailback_proto::parameters! {
     /// What a packet costs a core.
     pub struct BridgeCosts {
         /// Receiving it and looking up its port, up to the queueing discipline.
-        receive: Time = Time::from_ns(1500), in DELAY, source COST;
+        receive: Time = Time::from_ns(1500), in DELAYS, source COST;
         /// The same, ns for each byte of the frame.
         per_byte: f64 = 0.0, in 0.0..=1000.0, source "assumption: forwarding touches headers only";
         /// Queueing it and taking it out again, where the discipline is not bypassed.
-        qdisc: Time = Time::ZERO, in DELAY, source "assumption: part of receive and transmit";
+        qdisc: Time = Time::ZERO, in DELAYS, source "assumption: part of receive and transmit";
         /// Handing it to the device.
-        transmit: Time = Time::from_ns(400), in DELAY, source COST;
+        transmit: Time = Time::from_ns(400), in DELAYS, source COST;
         /// Its transmit completion: unmapping and freeing it.
-        complete: Time = Time::from_ns(150), in DELAY, source COST;
+        complete: Time = Time::from_ns(150), in DELAYS, source COST;
         /// Factor of all of these, where the core is not on the NUMA node of the device.
         remote_factor: f64 = 1.0, in 1.0..=100.0,
             source "assumption: no document says; 1 = it makes no difference";
@@ -520,7 +520,7 @@ tailback_proto::parameters! {
         limit_max: Bytes = Bytes(1 << 30), in LIMIT,
             source "Linux lib/dynamic_queue_limits.c: DQL_MAX_LIMIT, about 1.9 GB";
         /// Time over which slack is observed before the limit is lowered.
-        hold_time: Time = Time::from_ms(1000), in DELAY, source "Linux net/core/dev.c: HZ";
+        hold_time: Time = Time::from_ms(1000), in DELAYS, source "Linux net/core/dev.c: HZ";
     }
 }
 
@@ -535,17 +535,17 @@ tailback_proto::parameters! {
         /// Descriptors of each transmit ring (ethtool -G tx).
         tx_ring: u32 = 1024, in RING, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_SQ_SIZE";
         /// A hard interrupt, entry and exit included.
-        interrupt: Time = Time::from_ns(500), in DELAY, source COST;
+        interrupt: Time = Time::from_ns(500), in DELAYS, source COST;
         /// From an interrupt to its handler on a core that sleeps.
-        idle_exit: Time = Time::from_us(1), in DELAY,
+        idle_exit: Time = Time::from_us(1), in DELAYS,
             source "assumption: a shallow idle state (C1) and the message over PCIe";
         /// The start of a poll, with its softirq.
-        poll: Time = Time::from_ns(200), in DELAY, source COST;
+        poll: Time = Time::from_ns(200), in DELAYS, source COST;
         /// From a packet's last bit on the wire to its completion in memory.
-        rx_latency: Time = Time::from_ns(500), in DELAY,
+        rx_latency: Time = Time::from_ns(500), in DELAYS,
             source "assumption: NIC and PCIe; no vendor document says";
         /// From the doorbell to a packet's first bit on the wire.
-        tx_latency: Time = Time::from_ns(500), in DELAY,
+        tx_latency: Time = Time::from_ns(500), in DELAYS,
             source "assumption: NIC and PCIe; no vendor document says";
     }
 }

@@ -6,7 +6,7 @@ use tailback_proto::units::{Bytes, Rate};
 
 use super::host::check_stack;
 use super::jobs::{StepPlan, StepWork};
-use super::traffic::MESSAGES;
+use super::traffic::MESSAGE_BYTES;
 use super::{
     impossible, in_bounds, EcnPlan, LoadBalancing, NicPlan, PartnerPlan, Plan, PlanError, PoolsPlan,
     QdiscPlan, Skip, SwitchModelPlan, TargetPlan, TransportParameters, WriterPlan, MAX_CODE_POINTS,
@@ -254,7 +254,7 @@ impl Plan {
                 "its item is not in items"
             } else if flow.code_point() as usize >= self.code_points.len() {
                 "its code_point is not in code_points"
-            } else if !MESSAGES.contains(&Bytes(flow.bytes())) {
+            } else if !MESSAGE_BYTES.contains(&Bytes(flow.bytes())) {
                 "bytes is not in 1 to 2^31 (IB specification 9.7.6)"
             } else {
                 continue;

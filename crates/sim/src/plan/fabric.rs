@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::{Bound, RangeInclusive};
 use tailback_proto::flow_control::pfc::WatchdogParameters;
 use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
-use tailback_proto::parameters::DELAY;
+use tailback_proto::parameters::DELAYS;
 use tailback_proto::units::{Bytes, Rate, Time};
 
 use super::traffic::{ENDS, INSTANTS};
@@ -17,7 +17,7 @@ tailback_proto::parameters! {
         rate: Rate = Rate::from_gbps(100), in RATES,
             source format!("assumption: {ROCKS} gives none; its ConnectX-4 and SN2700 have ports of 100 Gbit/s");
         /// Propagation, one way.
-        delay: Time = Time::from_ns(500), in DELAY,
+        delay: Time = Time::from_ns(500), in DELAYS,
             source "assumption: 100 m of fibre at 5 ns/m, the longest in a row of racks";
         /// Probability that a packet is lost on the link, in each direction. PFC frames are never lost.
         loss: f64 = 0.0, in 0.0..1.0, source "assumption: a clean link";
@@ -77,7 +77,7 @@ tailback_proto::parameters! {
         buffer: Bytes = Bytes(16_000_000), in Bytes(1)..=Bytes(64 << 30),
             source format!("assumption: {ROCKS} gives none; Spectrum (SN2700) has 16 MB");
         /// From a packet's last bit at the ingress to the egress queue.
-        latency: Time = Time::from_ns(300), in DELAY,
+        latency: Time = Time::from_ns(300), in DELAYS,
             source "assumption: no document separates it; the order of a data centre switch's port-to-port latency";
         /// An ingress priority group may hold this many times the free buffer.
         ingress_alpha: f64 = 1.0, in ALPHAS,
@@ -92,7 +92,7 @@ tailback_proto::parameters! {
         load_balancing: LoadBalancing = LoadBalancing::Ecmp, of LoadBalancing::ALL,
             source "what switches do unless adaptive routing is switched on";
         /// Silence after which data of a connection may take another route, with load_balancing: flowlet.
-        flowlet_gap: Time = Time::from_us(500), in DELAY,
+        flowlet_gap: Time = Time::from_us(500), in DELAYS,
             source "Alizadeh et al., \"CONGA\", SIGCOMM 2014: its default, which LetFlow tests, too";
     }
     worked out {

@@ -1,7 +1,7 @@
 //! Kinds of NIC in a plan.
 
 use tailback_proto::congestion::builtin::Settings as CongestionPlan;
-use tailback_proto::parameters::DELAY;
+use tailback_proto::parameters::DELAYS;
 use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::transport::tcp::TcpSettings;
 use tailback_proto::units::{Bytes, Time};
@@ -17,7 +17,7 @@ tailback_proto::parameters! {
         mtu: Bytes = Bytes(1024), of PATH_MTUS,
             source "the largest path MTU of the IB specification that fits into an Ethernet MTU of 1500 B";
         /// From a packet's last bit on the wire to the transport.
-        rx_latency: Time = Time::from_ns(300), in DELAY,
+        rx_latency: Time = Time::from_ns(300), in DELAYS,
             source "assumption: no vendor document says; the same order as a switch";
         /// RoCE data packets carry ECT(0), so queues may mark them. false: Not-ECT, as soft-RoCE sends without a
         /// traffic class; RED drops the packets that it would mark.

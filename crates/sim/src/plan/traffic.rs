@@ -46,7 +46,7 @@ traffic! {
         /// Queue pairs of each pair of hosts.
         qps: u32 = 1, in 1..=1_000_000, source format!("{PERFTEST} -q");
         /// Size of a message.
-        message: Bytes = Bytes(64 << 10), in MESSAGES, source format!("{PERFTEST} -s");
+        message: Bytes = Bytes(64 << 10), in MESSAGE_BYTES, source format!("{PERFTEST} -s");
         /// Messages outstanding on a queue pair. Above 8 KiB each is posted when another is done; smaller ones are posted
         /// 100 at a time, or depth at a time if that is less, when all of the last ones are done.
         depth: u32 = 128, in 1..=1 << 20, source format!("{PERFTEST} -t (tx-depth)");
@@ -173,12 +173,12 @@ traffic! {
 const PERFTEST: &str = "perftest, ib_write_bw";
 const IPERF: &str = "iperf3";
 /// The longest message of an RDMA WRITE is of 2 GiB (IB specification 9.7.6).
-pub(super) const MESSAGES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(1 << 31);
+pub(super) const MESSAGE_BYTES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(1 << 31);
 /// A port has 16 bits.
 const MOST_CONNECTIONS: u32 = 65_536;
 /// Ten hours: half of what the event queue can schedule.
-pub(super) const LONGEST: Time = Time::from_ms(36_000_000);
+pub(super) const LONGEST_TIME: Time = Time::from_ms(36_000_000);
 /// When something begins, or how much later.
-pub(super) const INSTANTS: RangeInclusive<Time> = Time(0)..=LONGEST;
+pub(super) const INSTANTS: RangeInclusive<Time> = Time(0)..=LONGEST_TIME;
 /// When something ends, or how long it takes.
-pub(super) const ENDS: RangeInclusive<Time> = Time(1)..=LONGEST;
+pub(super) const ENDS: RangeInclusive<Time> = Time(1)..=LONGEST_TIME;

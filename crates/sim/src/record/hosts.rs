@@ -6,7 +6,7 @@ use super::ports;
 use super::quantity::{counters, quantities, Table, PICOSECONDS_TO_MICROSECONDS};
 use super::recording::Entity;
 use crate::fabric::{lane, port_and_class};
-use crate::gauge::TICK;
+use crate::gauge::TICK_PS;
 use crate::host::path::memory::{Gpu, MemoryCounters};
 use crate::host::path::{HostPath, Target};
 use crate::plan::Plan;
@@ -231,7 +231,7 @@ quantities! {
 
 /// In ticks, which 64 bits hold for long.
 fn ticks(byte_time: u128) -> u64 {
-    (byte_time / TICK as u128) as u64
+    (byte_time / TICK_PS as u128) as u64
 }
 
 /// Name of a path's last row: `memory` or `gpu`.

@@ -147,7 +147,7 @@ impl Books {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gauge::{LittlesLaw, TICK};
+    use crate::gauge::{LittlesLaw, TICK_PS};
     use crate::plan::{
         GpuParameters, GpuPlan, HostPathPlan, PauseParameters, PcieParameters, ReceiveBufferParameters,
         ReceiveBufferPlan, TargetPlan, TcpConnectionPlan, TcpSettings,
@@ -219,11 +219,11 @@ mod tests {
         for (name, law) in laws {
             let before = *law(world);
             assert_ne!(
-                before.judge(now, (0, now), [(1, QueuedAt::at(now - Time(TICK)))]),
+                before.judge(now, (0, now), [(1, QueuedAt::at(now - Time(TICK_PS)))]),
                 None,
                 "{name} is empty"
             );
-            law(world).left(1, QueuedAt::at(now - Time(TICK)), now);
+            law(world).left(1, QueuedAt::at(now - Time(TICK_PS)), now);
             let found: Vec<String> = audit(plan, world).into_iter().map(|(place, _)| place).collect();
             assert_eq!(found, [*name]);
             *law(world) = before;

@@ -7,7 +7,7 @@ use tailback_proto::units::Time;
 
 use super::queue_pairs::Items;
 use super::signals::Signal;
-use crate::gauge::TICK;
+use crate::gauge::TICK_PS;
 use crate::world::World;
 
 /// How a value is read, and how bins are merged.
@@ -65,7 +65,7 @@ impl ValueKind {
         match self {
             ValueKind::Rate => bits_per_second(difference, span),
             ValueKind::Share => difference as f64 / span.0 as f64,
-            ValueKind::Integral => difference as f64 * TICK as f64 / span.0 as f64,
+            ValueKind::Integral => difference as f64 * TICK_PS as f64 / span.0 as f64,
             _ => difference as f64,
         }
     }

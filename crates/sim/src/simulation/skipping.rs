@@ -1,8 +1,8 @@
 //! Skipping what is steady.
 //!
 //! While a run goes on packet by packet, it is observed in windows. If nothing began or ended,
-//! nothing was lost or paused, and goodput and queues are known well enough, time is skipped
-//!: at first a few times the observed time, then twice as much after each step that the packets
+//! nothing was lost or paused, and goodput and queues are known well enough, time is skipped:
+//! at first a few times the observed time, then twice as much after each step that the packets
 //! after it confirm. Before the next event of the plan, and before a message can end, the run goes on packet
 //! by packet.
 //!
@@ -29,20 +29,20 @@ use crate::world::World;
 /// Controllers of rates may take long to settle. Before anything is skipped, this part of a span of the plan
 /// is simulated packet by packet: the first where there are marks or controllers that hear ACKs, the second
 /// where there are none.
-const FIRST_PART: [f64; 2] = [1.0 / 32.0, 1.0 / 256.0];
+const FIRST_PART_SHARES: [f64; 2] = [1.0 / 32.0, 1.0 / 256.0];
 
 /// The first step as a multiple of the sample's length, for the same two cases.
-const FIRST_STEP: [f64; 2] = [2.0, 8.0];
+const FIRST_STEP_FACTORS: [f64; 2] = [2.0, 8.0];
 
 /// The shortest step that is worth taking, as a multiple of the sample's length.
-const SHORTEST_STEP: f64 = 0.5;
+const SHORTEST_STEP_FACTOR: f64 = 0.5;
 
 /// Windows between two looks, and between a step and the next look.
 const WINDOWS_OF_LOOK: usize = 4;
 
 /// The time that is simulated packet by packet before an event of the plan and before a message ends, as a share of the
 /// sample's length.
-const BEFORE: f64 = 0.25;
+const BY_PACKETS_BEFORE_END_SHARE: f64 = 0.25;
 
 /// State of a run that may skip.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl Simulation {
         let longest = skipping.longest(&self.world, &estimate, self.plan.run.duration);
         let to = self.recorder.end_of_bins(from + Time(longest.max(0.0) as u64));
         let length = to - from;
-        if (length.0 as f64) < SHORTEST_STEP * estimate.sample.span.0 as f64 {
+        if (length.0 as f64) < SHORTEST_STEP_FACTOR * estimate.sample.span.0 as f64 {
             return;
         }
         let world = &mut self.world;
@@ -292,7 +292,7 @@ impl Skipping {
         let seen: Time = self.observed.windows.iter().fold(Time::ZERO, |seen, window| seen + window.span);
         let rest = self.next(duration) - world.fabric.run.simulated();
         let is_calm = usize::from(estimate.is_calm);
-        ((seen.0 as f64) >= FIRST_PART[is_calm] * (seen + rest).0 as f64).then_some(estimate)
+        ((seen.0 as f64) >= FIRST_PART_SHARES[is_calm] * (seen + rest).0 as f64).then_some(estimate)
     }
 
     /// When the plan next begins or ends something.
@@ -304,14 +304,15 @@ impl Skipping {
     fn longest(&self, world: &World, estimate: &Estimate, duration: Time) -> f64 {
         let now = world.fabric.run.simulated();
         let sample = estimate.sample.span.0 as f64;
-        let step = FIRST_STEP[usize::from(estimate.is_calm)] * self.next_step * sample;
-        let mut longest = step.min((self.next(duration) - now).0 as f64 - BEFORE * sample);
+        let step = FIRST_STEP_FACTORS[usize::from(estimate.is_calm)] * self.next_step * sample;
+        let mut longest =
+            step.min((self.next(duration) - now).0 as f64 - BY_PACKETS_BEFORE_END_SHARE * sample);
         for (qp, &(rate, error)) in estimate.rates.iter().enumerate() {
             if rate <= 0.0 {
                 continue;
             }
             let Some((left, most)) = lasts(&world.nics, qp, rate, &self.rounded) else { continue };
-            longest = longest.min(most).min(left * (1.0 - error) - BEFORE * sample);
+            longest = longest.min(most).min(left * (1.0 - error) - BY_PACKETS_BEFORE_END_SHARE * sample);
             // All steps together may put its completion time off by no more than this.
             let takes =
                 (now - world.fabric.run.skips.simulated_at(world.nics.send_qps[qp].start)).0 as f64 + left;
@@ -533,7 +534,7 @@ impl Observed {
 // cannot tell them apart (Efron and Morris, "Stein's estimation rule and its competitors", 1973).
 
 /// Batches of a sample.
-const BATCHES: usize = 8;
+const BATCHES_PER_SAMPLE: usize = 8;
 
 /// Student's t for 95 % on both sides and 7 degrees of freedom.
 const T_OF_BATCHES: f64 = 2.365;
@@ -542,22 +543,22 @@ const T_OF_BATCHES: f64 = 2.365;
 const FEWEST_WINDOWS: usize = 16;
 
 /// Errors of queues and of signals may be larger than those of goodput by these factors.
-const QUEUES: f64 = 2.0;
+const QUEUE_ERROR_FACTOR: f64 = 2.0;
 
-const SIGNALS: f64 = 20.0;
+const SIGNAL_ERROR_FACTOR: f64 = 20.0;
 
 /// The smallest error that is stated. Assumption, from measurements: what a sample does not see, such as a
 /// rare pause, moved the goodput of runs by up to 0.07 % where their batches suggested 0.0001 %.
-const LEAST_STATED: f64 = 1e-3;
+const LEAST_STATED_ERROR: f64 = 1e-3;
 
 /// A receiver with a smaller share of all packets than this says nothing about the run.
-const SMALL_SHARE: f64 = 0.01;
+const SMALL_RECEIVER_SHARE: f64 = 0.01;
 
 /// A queue shorter than this, in bytes, counts as empty: it is one packet of the largest MTU. Errors of
 /// queues shorter than four such packets are relative to four packets.
-const SHORT_QUEUE: f64 = 4096.0;
+const SHORT_QUEUE_BYTES: f64 = 4096.0;
 
-const SMALL_QUEUE: f64 = 4.0 * SHORT_QUEUE;
+const SMALL_QUEUE_BYTES: f64 = 4.0 * SHORT_QUEUE_BYTES;
 
 /// Estimate of a steady run.
 #[derive(Debug)]
@@ -616,7 +617,7 @@ struct Quantity {
 /// A quantity, if its mean is known to the relative `error` and is the same as before the sample. Errors of a
 /// mean below `least` are relative to `least`.
 fn steady(batches: &[f64], least: f64, error: f64) -> Option<Quantity> {
-    let (before, sample) = batches.split_at(batches.len() - BATCHES);
+    let (before, sample) = batches.split_at(batches.len() - BATCHES_PER_SAMPLE);
     let (found, half, deviation) = of_batches(sample);
     let changes = (found - mean(before)).abs().max(drift(sample).abs());
     let of = found.max(least);
@@ -631,21 +632,21 @@ fn steady(batches: &[f64], least: f64, error: f64) -> Option<Quantity> {
 /// half as many batches precede it. None: too few windows.
 fn batches(observed: &Observed) -> Option<Vec<Window>> {
     let seen = &observed.windows;
-    let each = seen.len() / 2 / BATCHES;
-    let windows = each * (BATCHES + BATCHES / 2);
+    let each = seen.len() / 2 / BATCHES_PER_SAMPLE;
+    let windows = each * (BATCHES_PER_SAMPLE + BATCHES_PER_SAMPLE / 2);
     (seen.len() >= FEWEST_WINDOWS).then(|| {
         seen[seen.len() - windows..].chunks(each).map(|windows| observed.together(windows)).collect()
     })
 }
 
 /// The estimate, if the observed windows are steady. `queues` are the columns with the mean lengths of egress queues.
-/// `error` is the largest error of goodput that may be stated; see [`QUEUES`] and [`SIGNALS`] for the others.
+/// `error` is the largest error of goodput that may be stated; see [`QUEUE_ERROR_FACTOR`] and [`SIGNAL_ERROR_FACTOR`] for the others.
 fn judge(observed: &Observed, world: &World, queues: &[usize], error: f64) -> Option<Estimate> {
     let batches = batches(observed)?;
     if batches.iter().any(|batch| batch.counts.disturbances() > 0) {
         return None;
     }
-    let in_sample = &batches[BATCHES / 2..];
+    let in_sample = &batches[BATCHES_PER_SAMPLE / 2..];
     let sample = observed.together(in_sample);
     let qps = world.nics.send_qps.len();
     // Packets per picosecond of a queue pair in a batch.
@@ -670,21 +671,21 @@ fn judge(observed: &Observed, world: &World, queues: &[usize], error: f64) -> Op
     let whole: f64 = receivers.values().map(|batches| mean(batches)).sum();
     let (mut goodput_error, mut of_receivers) = (0.0f64, Vec::new());
     for (receiver, batches) in receivers {
-        if mean(&batches) > SMALL_SHARE * whole {
+        if mean(&batches) > SMALL_RECEIVER_SHARE * whole {
             let goodput = steady(&batches, 0.0, error)?;
             goodput_error = goodput_error.max(goodput.error);
             of_receivers.push((receiver as usize, goodput.mean, goodput.deviation));
         }
     }
     let mut signal_error = 0.0f64;
-    let of_signals = [0, 1].map(|which| mean(&signals[which][BATCHES / 2..]));
+    let of_signals = [0, 1].map(|which| mean(&signals[which][BATCHES_PER_SAMPLE / 2..]));
     for of_signal in signals.iter().filter(|batches| batches.iter().any(|signals| *signals > 0.0)) {
-        signal_error = signal_error.max(steady(of_signal, 0.0, SIGNALS * error)?.error);
+        signal_error = signal_error.max(steady(of_signal, 0.0, SIGNAL_ERROR_FACTOR * error)?.error);
     }
     let (mut queue_error, mut of_queues) = (0.0f64, Vec::new());
-    for &column in queues.iter().filter(|&&column| sample.gauges[column] > SHORT_QUEUE) {
+    for &column in queues.iter().filter(|&&column| sample.gauges[column] > SHORT_QUEUE_BYTES) {
         let lengths: Vec<f64> = batches.iter().map(|batch| batch.gauges[column]).collect();
-        let length = steady(&lengths, SMALL_QUEUE, QUEUES * error)?;
+        let length = steady(&lengths, SMALL_QUEUE_BYTES, QUEUE_ERROR_FACTOR * error)?;
         queue_error = queue_error.max(length.error);
         of_queues.push((column, length.mean, length.deviation));
     }
@@ -759,7 +760,7 @@ impl Estimate {
     pub fn errors_of_step(&self, length: Time) -> [f64; 4] {
         let more = (1.0 + self.sample.span.0 as f64 / length.0 as f64).sqrt();
         [self.goodput_error, self.queue_error, self.signal_error, self.qp_error]
-            .map(|error| (error * more).max(LEAST_STATED))
+            .map(|error| (error * more).max(LEAST_STATED_ERROR))
     }
 }
 
@@ -773,7 +774,7 @@ fn compare(
     error: f64,
 ) -> ([f64; 3], bool) {
     // How far the mean of `batches` batches may be from that of the sample, in standard deviations.
-    let chance = 3.0 * (1.0 / batches + 1.0 / BATCHES as f64).sqrt();
+    let chance = 3.0 * (1.0 / batches + 1.0 / BATCHES_PER_SAMPLE as f64).sqrt();
     let mut contradicts = since.counts.disturbances() > 0;
     let mut judge = |found: f64, mean: f64, deviation: f64, least: f64, error: f64| {
         let (off, of) = ((found - mean).abs(), mean.max(least));
@@ -786,7 +787,13 @@ fn compare(
         off[0] = off[0].max(judge(found, mean, deviation, 0.0, error));
     }
     for &(column, mean, deviation) in &expected.of_queues {
-        off[1] = off[1].max(judge(since.gauges[column], mean, deviation, SMALL_QUEUE, QUEUES * error));
+        off[1] = off[1].max(judge(
+            since.gauges[column],
+            mean,
+            deviation,
+            SMALL_QUEUE_BYTES,
+            QUEUE_ERROR_FACTOR * error,
+        ));
     }
     // Signals contradict nothing: their effect shows in goodput and queues.
     let mut found = [0.0; 2];
@@ -1122,7 +1129,7 @@ mod tests {
             of_queues: vec![],
         };
         let [goodput, queue, signals, _] = estimate.errors_of_step(Time(100));
-        assert_eq!((goodput, queue), (LEAST_STATED, 0.01 * 2f64.sqrt()));
+        assert_eq!((goodput, queue), (LEAST_STATED_ERROR, 0.01 * 2f64.sqrt()));
         assert_eq!(signals, 0.1 * 2f64.sqrt());
         assert!(estimate.errors_of_step(Time(10_000))[1] < 0.0101);
     }

@@ -21,9 +21,9 @@ use crate::plan::{Plan, Skip};
 use crate::world::World;
 
 /// Fabrics with at least this many ports gain by it.
-const TURNS_FROM: usize = 256;
+const TURNS_FROM_PORTS: usize = 256;
 /// A shorter window has too little to do.
-const SHORTEST: Time = Time::from_ns(50);
+const SHORTEST_WINDOW: Time = Time::from_ns(50);
 /// A queue pair that is chosen as lasting should not end within this many windows: otherwise another would
 /// soon have to be found.
 const SOON_WINDOWS: u64 = 4;
@@ -69,7 +69,7 @@ pub(super) fn node_of(world: &World, event: Event) -> Option<usize> {
 impl Simulation {
     /// Decides whether nodes take turns, and gives each its events.
     pub(super) fn begin_windows(&mut self) {
-        if self.world.fabric.ports.len() >= TURNS_FROM {
+        if self.world.fabric.ports.len() >= TURNS_FROM_PORTS {
             if let Ok(length) = self.window_length() {
                 self.take_turns(length);
             }
@@ -199,8 +199,8 @@ fn window(plan: &Plan) -> Result<Time, String> {
         return Err(why.into());
     }
     let length = plan.links.iter().map(|link| link.delay).min().unwrap_or(Time::ZERO);
-    if length < SHORTEST {
-        return Err(format!("a link has a delay of {length}, less than {SHORTEST}"));
+    if length < SHORTEST_WINDOW {
+        return Err(format!("a link has a delay of {length}, less than {SHORTEST_WINDOW}"));
     }
     // With a shorter timer, a queue pair might begin, give up and end the run within a window.
     let is_patient = |nic: &crate::plan::NicPlan| {

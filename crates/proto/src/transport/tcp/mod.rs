@@ -1,11 +1,11 @@
 //! TCP for bulk transfer: a sender and a receiver, one direction of data.
 //!
-//! Sources, by file: [`sender`]: RFC 9293 (windows), 5681 (congestion control), 6928 (initial window), 3042 (limited
-//! transmit), 6582 (NewReno recovery), 6675 (recovery with SACK), 3168 (ECN); [`scoreboard`]: RFC 6675;
-//! [`retransmissions`]: Linux; [`rto`]: RFC 6298 and 7323; [`receiver`] and [`reassembly`]: RFC 9293, 1122, 5681, 2018, 3168, 7323, 8257; [`newreno`], [`cubic`] (RFC
-//! 9438) and [`dctcp`] (RFC 8257): how the window grows, and by how much congestion reduces it.
+//! Sources: [`sender`]: RFC 9293 (windows), 5681 (congestion control), 6928 (initial window), 3042 (limited
+//! transmit), 6582 (NewReno recovery), 6675 (recovery with SACK), 3168 (ECN); its scoreboard: RFC 6675; its
+//! retransmissions: Linux; its timer: RFC 6298 and 7323; [`receiver`]: RFC 9293, 1122, 5681, 2018, 3168, 7323, 8257;
+//! [`control`], NewReno, CUBIC (RFC 9438) and DCTCP (RFC 8257): how the window grows, and by how much congestion reduces it.
 //!
-//! Positions are bytes of the stream in 64 bits; [`sequence`] turns them into the 32 bits of the wire and back. Every
+//! Positions are bytes of the stream in 64 bits, and 32 bits on the wire. Every
 //! segment carries a timestamp, and every ACK echoes one, so that an RTT is measured whatever was sent again.
 //!
 //! Leaves out: setting a connection up and taking it down (it exists, and its peer's window is known), data both ways,
@@ -104,11 +104,11 @@ impl TcpParameters {
 /// below the MTU.
 const HEADERS_BYTES: u32 = IPV4_BYTES + TCP_BYTES + TCP_TIMESTAMP_BYTES;
 
-const TIMER: std::ops::RangeInclusive<Time> = Time::from_us(1)..=Time::from_ms(600_000);
-const BUFFER: std::ops::RangeInclusive<Bytes> = Bytes(1)..=Bytes(1 << 30);
+const TIMER_RANGE: std::ops::RangeInclusive<Time> = Time::from_us(1)..=Time::from_ms(600_000);
+const BUFFER_RANGE_BYTES: std::ops::RangeInclusive<Bytes> = Bytes(1)..=Bytes(1 << 30);
 
 /// Up to 8 times 64 KiB: Linux, `include/linux/netdevice.h`, `GSO_MAX_SIZE`.
-pub const BURST: std::ops::RangeInclusive<Bytes> = Bytes(0)..=Bytes(512 << 10);
+pub const BURST_BYTES: std::ops::RangeInclusive<Bytes> = Bytes(0)..=Bytes(512 << 10);
 
 crate::choice! {
     /// Congestion control of TCP, with the constants of its RFC.
@@ -138,25 +138,25 @@ crate::parameters! {
         /// Segments of the first window.
         initial_window: u32 = 10, in 1..=10_000, source "RFC 6928; Linux tcp.h: TCP_INIT_CWND";
         /// Retransmission timeout before data has measured a round trip. null: min_rto.
-        initial_rto: Option<Time> = None, in TIMER,
+        initial_rto: Option<Time> = None, in TIMER_RANGE,
             source "assumption: the handshake, which is left out, has measured a short round trip by then (RFC 6298, \
                 section 2.1, and Linux, TCP_TIMEOUT_INIT, have 1 s without one)";
         /// Shortest retransmission timeout; longer than delayed_ack, or it ends waits for ACKs that are due.
-        min_rto: Time = Time::from_ms(200), in TIMER, source "Linux tcp.h: TCP_RTO_MIN (RFC 6298 has 1 s)";
+        min_rto: Time = Time::from_ms(200), in TIMER_RANGE, source "Linux tcp.h: TCP_RTO_MIN (RFC 6298 has 1 s)";
         /// Longest retransmission timeout.
-        max_rto: Time = Time::from_ms(120_000), in TIMER, source "Linux tcp.h: TCP_RTO_MAX";
+        max_rto: Time = Time::from_ms(120_000), in TIMER_RANGE, source "Linux tcp.h: TCP_RTO_MAX";
         /// Longest time that an ACK waits for more data.
-        delayed_ack: Time = Time::from_ms(40), in TIMER, source "Linux tcp.h: TCP_DELACK_MIN";
+        delayed_ack: Time = Time::from_ms(40), in TIMER_RANGE, source "Linux tcp.h: TCP_DELACK_MIN";
         /// Full segments after which an ACK waits no longer.
         ack_every: u32 = 2, in 1..=64, source "RFC 5681, section 4.2";
         /// Most bytes of a connection in flight or unread at its receiver.
-        receive_buffer: Bytes = Bytes(6 << 20), in BUFFER,
+        receive_buffer: Bytes = Bytes(6 << 20), in BUFFER_RANGE_BYTES,
             source "Linux tcp.c, tcp_init: the largest of net.ipv4.tcp_rmem (32 MiB in the newest kernels); its growth \
                 up to there is left out";
         /// Most that TCP hands to the NIC at once, which cuts it into segments; less than a segment: segment by segment.
-        tso: Bytes = Bytes(64 << 10), in BURST, source "Linux netdevice.h: GSO_LEGACY_MAX_SIZE";
+        tso: Bytes = Bytes(64 << 10), in BURST_BYTES, source "Linux netdevice.h: GSO_LEGACY_MAX_SIZE";
         /// Most of one connection that waits in its own host's queues (TCP small queues).
-        small_queue: Bytes = Bytes(1 << 20), in BUFFER,
+        small_queue: Bytes = Bytes(1 << 20), in BUFFER_RANGE_BYTES,
             source "Linux tcp_ipv4.c: net.ipv4.tcp_limit_output_bytes = 16 bursts of 64 KiB (4 MiB in the newest kernels)";
     }
 }

@@ -1,9 +1,9 @@
 //! ASTRA-sim's system layer (commit 518bd51): traces of operations, and their collectives.
 //!
-//! Each rank works through its Chakra trace ([`trace`], [`window`], [`rank`]). A collective is cut into chunks, each a stream of
-//! phases, one for each dimension of the logical topology ([`phases`]); streams take turns in queues ([`streams`]); a
-//! phase is an algorithm among the ranks of its dimension ([`exchange`], [`tree`]). What an algorithm does with a network
-//! is to send, to expect, and to wait for the memory of its rank ([`desk`]).
+//! Each rank works through its Chakra trace ([`trace`], [`rank`]). A collective is cut into chunks, each a stream of
+//! phases, one for each dimension of the logical topology; streams take turns in queues; a
+//! phase is an algorithm among the ranks of its dimension ([`collective`]). What an algorithm does with a network
+//! is to send, to expect, and to wait for the memory of its rank.
 //!
 //! Times are whole nanoseconds, which ASTRA-sim calls cycles. All that a rank does at one instant is one event, in the place
 //! of the first that was noted. This order, and the order of calls, decide who sends first.

@@ -19,9 +19,9 @@ const SLICE_BITS: u32 = 10;
 const BLOCK_BITS: u32 = 12;
 const SLICES: usize = 1 << BLOCK_BITS;
 /// Slices that share a word.
-const WORD: usize = 64;
+const BITS_PER_WORD: usize = 64;
 /// Slices from the current one on that have lists: a word of the block before may still be in use.
-const REACH: u64 = (SLICES - WORD) as u64;
+const REACH_SLICES: u64 = (SLICES - BITS_PER_WORD) as u64;
 /// Blocks that have lists, the current one among them.
 const BLOCKS: usize = 256;
 /// Bits of the order among simultaneous events.
@@ -56,7 +56,7 @@ pub(super) struct Calendar {
     /// By slice: the last of its list.
     lists: Box<[u32; SLICES]>,
     /// A bit for each list that is not empty.
-    occupied: [u64; SLICES / WORD],
+    occupied: [u64; SLICES / BITS_PER_WORD],
     /// The slice of the event taken last.
     slice: u64,
     /// By block: the first of its list, in no order.
@@ -72,7 +72,7 @@ impl Default for Calendar {
         Calendar {
             len: 0,
             lists: Box::new([EMPTY; SLICES]),
-            occupied: [0; SLICES / WORD],
+            occupied: [0; SLICES / BITS_PER_WORD],
             slice: 0,
             blocks: Box::new([NONE; BLOCKS]),
             far: BinaryHeap::new(),
@@ -110,7 +110,7 @@ impl Calendar {
         debug_assert!(!self.is_past(place));
         self.len += 1;
         let slice = place.time >> SLICE_BITS;
-        if slice - self.slice < REACH {
+        if slice - self.slice < REACH_SLICES {
             self.insert(packets, slice as usize, place.key(), at);
         } else {
             self.push_later(packets, place, at);
@@ -133,7 +133,7 @@ impl Calendar {
             packets[before as usize].next = behind(packets, at);
             if before == at {
                 self.lists[slot] = EMPTY;
-                self.occupied[slot / WORD] &= !(1 << (slot % WORD));
+                self.occupied[slot / BITS_PER_WORD] &= !(1 << (slot % BITS_PER_WORD));
             } else if last == at {
                 self.lists[slot] = before;
             }
@@ -159,14 +159,14 @@ impl Calendar {
     #[inline(always)] // its one caller is an event loop
     pub fn pop(&mut self, packets: &mut [Packet]) -> Option<(u64, u32)> {
         let (word, bits) = loop {
-            let word = self.slice as usize / WORD % (SLICES / WORD);
+            let word = self.slice as usize / BITS_PER_WORD % (SLICES / BITS_PER_WORD);
             match self.occupied[word] {
                 0 => self.find_word(packets)?,
                 bits => break (word, bits),
             }
         };
         let bit = bits.trailing_zeros();
-        let slice = self.slice / WORD as u64 * WORD as u64 + bit as u64;
+        let slice = self.slice / BITS_PER_WORD as u64 * BITS_PER_WORD as u64 + bit as u64;
         self.slice = slice;
         let list = &mut self.lists[slice as usize % SLICES];
         let last = *list;
@@ -223,7 +223,7 @@ impl Calendar {
         event.next = if last == EMPTY { at } else { first };
         packets[last as usize].next = at;
         self.lists[slot] = at;
-        self.occupied[slot / WORD] |= 1 << (slot % WORD);
+        self.occupied[slot / BITS_PER_WORD] |= 1 << (slot % BITS_PER_WORD);
     }
 
     /// Schedules an event that no list by slice has room for, but perhaps one of the current block.
@@ -245,10 +245,10 @@ impl Calendar {
     /// The word of the current slice is empty: goes to the next one that is not.
     #[inline(never)]
     fn find_word(&mut self, packets: &mut [Packet]) -> Option<()> {
-        let word = self.slice as usize / WORD % (SLICES / WORD);
+        let word = self.slice as usize / BITS_PER_WORD % (SLICES / BITS_PER_WORD);
         match self.occupied[word..].iter().position(|&bits| bits != 0) {
             Some(words) => {
-                self.slice = (self.slice / WORD as u64 + words as u64) * WORD as u64;
+                self.slice = (self.slice / BITS_PER_WORD as u64 + words as u64) * BITS_PER_WORD as u64;
                 Some(())
             }
             None => self.begin_block(packets),

@@ -140,19 +140,19 @@ impl Stream {
 // The first 31 numbers follow from the seed by Park and Miller's generator, x[n] = 16807 x[n-1] mod (2^31 - 1); ten times
 // as many are thrown away (glibc's manual, "ISO Random", and `random(3)`).
 
-const LENGTH: usize = 31;
-const LAG: usize = 3;
+const RING_LENGTH: usize = 31;
+const RING_LAG: usize = 3;
 const SEED: u32 = 1;
 
 /// How often as many numbers are thrown away.
-const DISCARDED: usize = 10;
+const DISCARDED_ROUNDS: usize = 10;
 
 /// The stream of a process that never calls `srand`.
 #[derive(Clone, Debug)]
 pub(in crate::compat::hpcc) struct Rand {
     /// As many numbers as the next ones follow from. They are worked out all at once, which needs no look at each for where the
     /// ring ends.
-    last: [u32; LENGTH],
+    last: [u32; RING_LENGTH],
     /// The one that is drawn next.
     at: usize,
     /// Numbers drawn.
@@ -161,17 +161,17 @@ pub(in crate::compat::hpcc) struct Rand {
 
 impl Default for Rand {
     fn default() -> Self {
-        let mut last = [SEED; LENGTH];
-        for i in 1..LENGTH {
+        let mut last = [SEED; RING_LENGTH];
+        for i in 1..RING_LENGTH {
             last[i] = (last[i - 1] as u64 * 16_807 % 0x7fff_ffff) as u32;
         }
         // There, the first sum is that of the first seed and of the one so far behind it.
-        last.rotate_left(LAG);
+        last.rotate_left(RING_LAG);
         let mut rand = Rand { last, at: 0, drawn: 0 };
-        for _ in 0..DISCARDED {
+        for _ in 0..DISCARDED_ROUNDS {
             rand.work_out();
         }
-        rand.at = LENGTH;
+        rand.at = RING_LENGTH;
         rand
     }
 }
@@ -192,8 +192,9 @@ impl Rand {
     /// The next numbers, as many as are kept. The first of them.
     #[inline(never)]
     fn work_out(&mut self) -> u32 {
-        for at in 0..LENGTH {
-            self.last[at] = self.last[at].wrapping_add(self.last[(at + LENGTH - LAG) % LENGTH]);
+        for at in 0..RING_LENGTH {
+            self.last[at] =
+                self.last[at].wrapping_add(self.last[(at + RING_LENGTH - RING_LAG) % RING_LENGTH]);
         }
         self.at = 0;
         self.last[0]

@@ -1,8 +1,8 @@
 //! SimAI's front end (aliyun/SimAI, commit b5ff47c): a workload of layers on GPUs, and its collectives.
 //!
 //! Each GPU goes through the layers ([`rank`]). Tensor, data and expert parallelism divide the GPUs into groups, and rings
-//! pass the servers of a group ([`groups`]). A collective is a graph of messages on these rings, or between all pairs
-//! ([`exchange`]). Each message has its own queue pair, which begins a fixed time after the message was asked for.
+//! pass the servers of a group. A collective is a graph of messages on these rings, or between all pairs
+//! of ranks. Each message has its own queue pair, which begins a fixed time after the message was asked for.
 //!
 //! Leaves out: NVLS, where switches reduce on the way; pipeline parallelism, for which SimAI sends nothing either; and
 //! NVSwitches as nodes of the logical topology, where all they do is wait forever.

@@ -19,12 +19,12 @@ use tailback_proto::units::{Bytes, Rate, Time};
 
 use super::WAN;
 use crate::engine::{stream, uniform, Stream};
-use crate::gauge::{Gauge, TICK};
+use crate::gauge::{Gauge, TICK_PS};
 use crate::plan::{GpuPlan, MemoryPlan};
 
 /// How often the balance is found anew while packets come: above the credits' time of return, below any reaction of the
 /// network.
-const STEP: Time = Time::from_ns(500);
+const MEMORY_STEP: Time = Time::from_ns(500);
 
 /// Steps over which I/O's rate is averaged, so that the two loops settle and do not swing.
 const STEPS_OF_AVERAGE: f64 = 4.0;
@@ -138,7 +138,7 @@ impl Memory {
 
     /// I/O writes `bytes` that come in over a span: the times of the first and the last byte's end.
     pub fn write(&mut self, now: Time, bytes: u64, from: Time, to: Time) -> (Time, Time) {
-        self.catch_up(now, STEP);
+        self.catch_up(now, MEMORY_STEP);
         let lines = bytes.div_ceil(LINE_BYTES);
         self.misses_due += lines as f64 * self.miss_share;
         let misses = self.misses_due as u64;
@@ -164,7 +164,7 @@ impl Memory {
 
     /// I/O reads `bytes`, from memory.
     pub fn read(&mut self, now: Time, bytes: u64) {
-        self.catch_up(now, STEP);
+        self.catch_up(now, MEMORY_STEP);
         self.counters.lines_read += bytes.div_ceil(LINE_BYTES);
         self.counters.io_read_bytes += bytes;
         self.io_bytes += bytes;
@@ -197,7 +197,7 @@ impl Memory {
         let reads = if self.outstanding > 0.0 { self.reads_outstanding / self.outstanding } else { 0.0 };
         self.counters.cpu_read_bytes += cpu_bytes * reads;
         self.counters.cpu_write_bytes += cpu_bytes * (1.0 - reads);
-        let steps = elapsed.0 as f64 / STEP.0 as f64;
+        let steps = elapsed.0 as f64 / MEMORY_STEP.0 as f64;
         let weight = steps / (steps + STEPS_OF_AVERAGE);
         self.io_rate += (self.io_bytes as f64 / span - self.io_rate) * weight;
         self.write_rate += (self.written as f64 / span - self.write_rate) * weight;
@@ -243,7 +243,7 @@ impl Memory {
     }
 }
 
-const _: () = assert!(STEP.0 >= TICK, "the integral of the level is in ticks");
+const _: () = assert!(MEMORY_STEP.0 >= TICK_PS, "the integral of the level is in ticks");
 
 // Direct cache access of I/O: which writes find their line in the cache.
 //
@@ -262,18 +262,18 @@ tailback_proto::parameters! {
     /// Direct cache access: writes of the NIC go to some ways of the last-level cache.
     pub struct DdioParameters {
         /// What these ways hold.
-        capacity: Bytes = Bytes(4_000_000), in CACHE, source format!("{WAN}, section 2.2");
+        capacity: Bytes = Bytes(4_000_000), in CACHE_BYTES, source format!("{WAN}, section 2.2");
         /// Share of the cores' cache lines that are allocated in these ways.
         cpu_share: f64 = 0.181818, in 0.0..=1.0,
             source "assumption: fills spread evenly, and I/O has 2 of 11 ways (Intel IIO_LLC_WAYS 0x600)";
         /// Bytes that are written before the first of them is written again; null: messages outstanding times their size,
         /// over all queue pairs to the host.
-        working_set: Option<Bytes> = None, in CACHE,
+        working_set: Option<Bytes> = None, in CACHE_BYTES,
             source "assumption: applications use their buffers in turn, and no more of them than are outstanding";
     }
 }
 
-const CACHE: std::ops::RangeInclusive<Bytes> = Bytes(1)..=Bytes(1_000_000_000_000);
+const CACHE_BYTES: std::ops::RangeInclusive<Bytes> = Bytes(1)..=Bytes(1_000_000_000_000);
 
 /// Bytes of a cache line.
 pub(crate) const LINE_BYTES: u64 = 64;

@@ -17,7 +17,7 @@ pub(crate) mod memory;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use tailback_proto::flow_control::pcie_credits::{Credits, PostedCredits, DATA_CREDIT_BYTES};
-use tailback_proto::parameters::{DELAY, SPAN};
+use tailback_proto::parameters::{DELAYS, SPANS};
 use tailback_proto::units::{Bytes, Rate, Time};
 
 use self::memory::Gpu;
@@ -229,10 +229,10 @@ tailback_proto::parameters! {
         iio_lines: u32, or null, in 2..=1 << 22,
             source format!("assumption: pcie3: 93, {HOSTCC}; twice as many with each generation, as its rate needs");
         /// From a write's end to the return of its credits at the NIC.
-        credit_latency: Time = Time::from_ns(213), in DELAY,
+        credit_latency: Time = Time::from_ns(213), in DELAYS,
             source format!("assumption: what the IIO's occupancy at 100 Gbit/s leaves, {HOSTCC}");
         /// From a write's last bit on PCIe to its end, with nothing in its way.
-        iio_latency: Time = Time::from_ns(113), in DELAY,
+        iio_latency: Time = Time::from_ns(113), in DELAYS,
             source format!("assumption: calibrated on the 120 ns of an idle receiver in {WAN}, section 4");
     }
 }
@@ -246,15 +246,15 @@ tailback_proto::parameters! {
     /// The NIC's receive buffer: a part for its lossless priorities, and one for all others.
     pub struct ReceiveBufferParameters {
         /// Size of the part of the lossless priorities.
-        lossless_size: Bytes = Bytes(256 << 10), in PARTS,
+        lossless_size: Bytes = Bytes(256 << 10), in BUFFER_PART_BYTES,
             source "assumption: about the 262,016 B that mlnx_qos shows of a ConnectX at 25 Gbit/s";
         /// Size of the part of all others.
-        lossy_size: Bytes = Bytes(256 << 10), in PARTS, source "assumption: as large as the lossless part";
+        lossy_size: Bytes = Bytes(256 << 10), in BUFFER_PART_BYTES, source "assumption: as large as the lossless part";
         /// Above this fill of the lossy part the NIC sends CNPs of its own, under DCQCN; null: it never does.
         cnp_threshold: Option<Bytes> = Some(Bytes(128 << 10)), in Bytes(1)..=Bytes(1 << 30),
             source format!("assumption: half of lossy_size; {WAN}, section 2.2, sees such CNPs and gives no threshold");
         /// Least time between two such CNPs of a queue pair. null: min_time_between_cnps, which marks share.
-        cnp_interval: Option<Time> = None, in SPAN,
+        cnp_interval: Option<Time> = None, in SPANS,
             source "assumption: no document says; a ConnectX-5 was seen to send one per 3.54 ms and queue pair";
     }
 }
@@ -264,10 +264,10 @@ tailback_proto::parameters! {
     pub struct ReceiveThresholdParameters {
         /// The NIC pauses its peer from this fill on. auto: below lossless_size by what switch.pfc.headroom: auto
         /// would be with this response delay and host.rx_latency; or, with cable_len, as the mlx5 driver has it.
-        xoff: Bytes, or auto, in THRESHOLDS,
+        xoff: Bytes, or auto, in THRESHOLD_BYTES,
             source "IEEE 802.1Q annex N (the terms of the sum); with cable_len Linux mlx5 en/port_buffer.c";
         /// The pause ends at this fill. auto: 10,000 B below xoff, or 0; with cable_len, as the mlx5 driver has it.
-        xon: Bytes, or auto, in THRESHOLDS,
+        xon: Bytes, or auto, in THRESHOLD_BYTES,
             source "mlnx_qos of a ConnectX at 25 Gbit/s: xoff 91,392 B, xon 81,408 B, 9,984 B below; with cable_len Linux mlx5 en/port_buffer.c";
         /// Length of the cable in metres, as mlnx_qos --cable_len takes it: an xoff that is auto then lies (301 + 2.16 *
         /// cable_len) B for each Gbit/s of the link, of at least 40, and 2.72 * interface_mtu below lossless_size; xon another
@@ -282,10 +282,10 @@ tailback_proto::parameters! {
 }
 
 /// Within a part.
-const THRESHOLDS: RangeInclusive<Bytes> = Bytes(0)..=Bytes(1 << 30);
+const THRESHOLD_BYTES: RangeInclusive<Bytes> = Bytes(0)..=Bytes(1 << 30);
 
 /// From a jumbo frame on.
-const PARTS: RangeInclusive<Bytes> = Bytes(9216)..=Bytes(1 << 30);
+const BUFFER_PART_BYTES: RangeInclusive<Bytes> = Bytes(9216)..=Bytes(1 << 30);
 
 tailback_proto::parameters! {
     /// The memory controller, which the NIC shares with the cores.
@@ -294,7 +294,7 @@ tailback_proto::parameters! {
         bandwidth: Rate, or null, in RATES,
             source format!("pcie3: {WAN}, section 3.2: 33.2 GB/s; assumption for pcie4 and pcie5: 80 % of 8 channels of DDR4-3200 and DDR5-4800");
         /// Mean time of a request in a bank: the scale of its wait under load.
-        service: Time = Time::from_ns(10), in DELAY, source "assumption: of the order of a row hit in DDR4";
+        service: Time = Time::from_ns(10), in DELAYS, source "assumption: of the order of a row hit in DDR4";
         /// Entries of the queue of pending writes, in cache lines of 64 B, all channels together. A write of I/O ends when it
         /// gets one. null: the preset's.
         write_queue: u32, or null, in 2..=1 << 20,
@@ -313,7 +313,7 @@ tailback_proto::parameters! {
         refresh_time: Time = Time::ZERO, in Time::ZERO..=Time::from_ns(900),
             source format!("assumption: a fluid; JEDEC JESD79-4, tRFC1, has 350 ns of chips of 8 Gbit and 550 ns of 16 Gbit, but all channels at once is too harsh: the sender's half of {WAN} would keep 3 of 38 Gbit/s");
         /// A read of a core, with nothing in its way.
-        cpu_latency: Time = Time::from_ns(90), in SPAN,
+        cpu_latency: Time = Time::from_ns(90), in SPANS,
             source "assumption: what Intel MLC shows of a local DRAM read on Xeon servers";
     }
 }
@@ -327,7 +327,7 @@ tailback_proto::parameters! {
         /// Hops between NUMA nodes on the way.
         hops: u32 = 0, in 0..=16, source "assumption: the GPU is at the NIC's own node";
         /// What each hop adds.
-        hop_latency: Time = Time::from_ns(150), in DELAY,
+        hop_latency: Time = Time::from_ns(150), in DELAYS,
             source "assumption: the order of a remote read's extra time on Xeon servers";
         /// Most bytes of writes on their way between the root ports.
         outstanding: Bytes = Bytes(8 << 10), in Bytes(MAX_PAYLOAD_BYTES)..=Bytes(1 << 30),
@@ -339,9 +339,9 @@ tailback_proto::parameters! {
     /// Times in which a GPU's memory answers nothing; gaps and durations are drawn.
     pub struct StallsParameters {
         /// Mean time from the end of one to the next.
-        interval: Time, in Time(1)..=LONGEST;
+        interval: Time, in Time(1)..=LONGEST_TIME;
         /// Mean duration; all from 0 to twice this are equally likely.
-        duration: Time, in SPAN;
+        duration: Time, in SPANS;
     }
 }
 
@@ -349,7 +349,7 @@ tailback_proto::parameters! {
 const GPU_RATES: RangeInclusive<Rate> = Rate::from_mbps(100)..=Rate::from_gbps(100_000);
 
 /// Ten hours.
-const LONGEST: Time = Time::from_ms(36_000_000);
+const LONGEST_TIME: Time = Time::from_ms(36_000_000);
 
 tailback_proto::parameters! {
     /// How the NIC fetches what it sends.
@@ -358,7 +358,7 @@ tailback_proto::parameters! {
         outstanding: Bytes = Bytes(16 << 10), in Bytes(1)..=Bytes(1 << 30),
             source "assumption: 32 requests of 512 B";
         /// From a read request to its last completion.
-        latency: Time = Time::from_ns(700), in SPAN,
+        latency: Time = Time::from_ns(700), in SPANS,
             source "assumption: the order of a PCIe read of memory; a GPU's takes longer";
     }
 }

@@ -101,7 +101,7 @@ impl Mode {
         };
         Mode {
             step,
-            counted: (CHANCES as f64 * p.probability) as u32,
+            counted: (CHANCES_IN_ALL as f64 * p.probability) as u32,
             arithmetic: Arithmetic::new(p, largest_rtt_ns),
             flows: Flows::default(),
             fields: PerPacket::default(),
@@ -141,7 +141,7 @@ impl Mode {
     /// Each ACK draws, whether it counts or not.
     pub fn on_ack(&mut self, flow: u32, packet: u32, ack: &Ack) -> Option<u64> {
         let flow = self.flows.get(flow)?;
-        if self.arithmetic.rand.draw() % CHANCES >= self.counted {
+        if self.arithmetic.rand.draw() % CHANCES_IN_ALL >= self.counted {
             return None;
         }
         flow.on_ack(
@@ -179,7 +179,7 @@ const LOG_BITS: i32 = 16;
 const QUEUE_SHIFT: u32 = 8;
 
 /// Numbers from 0 that chance is compared in.
-const CHANCES: u32 = 65_536;
+const CHANCES_IN_ALL: u32 = 65_536;
 
 /// Of this size on, a packet is large.
 const LARGE_BYTES: u32 = 512;
@@ -334,7 +334,7 @@ impl Arithmetic {
     fn encode(&mut self, steps: i64) -> u16 {
         let base = self.base;
         let code = self.codes.get(steps as usize, || Code::of(steps as f64, base));
-        let chance = self.rand.draw() % CHANCES;
+        let chance = self.rand.draw() % CHANCES_IN_ALL;
         if chance < code.chances {
             code.high
         } else {
@@ -473,7 +473,7 @@ impl Code {
         if high == low {
             above *= base;
         }
-        let chances = (steps - below) / (above - below) * CHANCES as f64;
+        let chances = (steps - below) / (above - below) * CHANCES_IN_ALL as f64;
         Code { high, low, chances: chances.ceil() as u32 }
     }
 }
