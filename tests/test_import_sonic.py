@@ -164,7 +164,9 @@ def test_references_of_older_versions_and_lists_of_ports(
 
 def test_ports_that_differ_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     config = changed(
-        "PORT", Ethernet24={"speed": "100000"}, Ethernet32={"speed": "1", "admin_status": "down"}
+        "PORT",
+        Ethernet24={"speed": "100000", "admin_status": "up"},
+        Ethernet32={"speed": "1", "admin_status": "down"},
     )
     _, text, _ = imported(capsys, tmp_path, config)
     assert "# - PORT speed: 1 of 4 are other than 400000" in text
@@ -195,23 +197,42 @@ def test_what_has_no_place_is_listed(
 @pytest.mark.parametrize(
     ("config", "problem"),
     [
-        ("{", "expected a config_db.json"),
+        ("{", "found no JSON at line 1, column 2 ("),
+        ("", "found an empty file"),
+        ("null", "found null and no mapping"),
+        ("<DeviceMiniGraph/>", "found XML, perhaps a minigraph, expected"),
+        ({"localhost": {}, "asic0": CONFIG}, "found SONiC's tables below asic0"),
+        (changed("BUFFER_PG", **{"Ethernet0|3-4": None}), "BUFFER_PG|Ethernet0|3-4: found null"),
+        (changed("PORT_QOS_MAP", Ethernet0={"pfc_enable": "3-4"}), "Ethernet0.pfc_enable: found '3-4'"),
+        (
+            changed(
+                "WRED_PROFILE",
+                AZURE_LOSSLESS={
+                    **CONFIG["WRED_PROFILE"]["AZURE_LOSSLESS"],
+                    "green_drop_probability": "500",
+                },
+            ),
+            "WRED_PROFILE|AZURE_LOSSLESS.green_drop_probability: found 500, expected 0 to 100",
+        ),
         ("[]", "expected a config_db.json"),
         ({"VLAN": {}}, "found none of SONiC's tables"),
         (
-            changed("PORT", Ethernet0={"speed": "fast"}),
+            changed("PORT", Ethernet0={"speed": "fast", "admin_status": "up"}),
             "PORT|Ethernet0.speed: found 'fast', expected a whole",
         ),
-        (changed("PORT", Ethernet0=7), "PORT|Ethernet0: found int, expected a mapping of fields"),
-        ({"PORT": []}, "PORT: found list, expected a mapping"),
-        (changed("DSCP_TO_TC_MAP", AZURE={"70": "1"}), "DSCP_TO_TC_MAP|AZURE.70: found 1, expected a key of"),
+        (changed("PORT", Ethernet0=7), "PORT|Ethernet0: found a number, expected a mapping of fields"),
+        ({"PORT": []}, "PORT: found a list, expected a mapping"),
+        (
+            changed("DSCP_TO_TC_MAP", AZURE={"70": "1"}),
+            "DSCP_TO_TC_MAP|AZURE: found the key 70, expected keys of 0 to 63",
+        ),
         (changed("QUEUE", **{"Ethernet0|x": {}}), "QUEUE|Ethernet0|x: found 'x', expected a class"),
         (
             changed(
                 "WRED_PROFILE",
                 AZURE_LOSSLESS={"ecn": "ecn_all", "green_min_threshold": "9", "green_max_threshold": "1"},
             ),
-            "WRED_PROFILE|AZURE_LOSSLESS green_min_threshold: found 9B",
+            "WRED_PROFILE|AZURE_LOSSLESS.green_min_threshold: found 9, expected at most green_max_threshold, 1",
         ),
     ],
 )
@@ -244,7 +265,117 @@ def switch_of(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, 
 def test_without_pfc_enable_nothing_is_lossless(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     model, text = switch_of(name, capsys)
     assert model["lossless"] == []
-    assert "no port has pfc_enable" in text
+    assert "SONiC sends and obeys no PFC" in text
+    no_table = "no PORT_QOS_MAP in the file" in text
+    assert no_table == ("# - the table PORT_QOS_MAP: no class is lossless" in text)
+    assert no_table == ("PORT_QOS_MAP" not in (FILES / name).read_text())
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("PORT_QOS_MAP", "PORT_QOS_MAP pfc_enable: 3 of 4 ports have none"),
+        ("QUEUE", "QUEUE 3 wred_profile: 3 of 4 ports have none"),
+        ("QUEUE", "QUEUE 3 scheduler: 3 of 4 ports have none"),
+        ("BUFFER_PG", "BUFFER_PG profile of lossless groups: 3 of 4 ports have none"),
+        ("BUFFER_QUEUE", "BUFFER_QUEUE profile of lossy queues: 3 of 4 ports have none"),
+        ("CABLE_LENGTH", "CABLE_LENGTH: 3 of 4 ports have none"),
+        ("PFC_WD", "PFC_WD: 3 of 4 ports have none"),
+    ],
+)
+def test_ports_without_an_entry_are_counted(
+    table: str, line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A value that one port has becomes that of all, and the others are said to have none."""
+    config = copy.deepcopy(CONFIG)
+    config.setdefault("PFC_WD", {port: {"action": "drop", "detection_time": "200"} for port in PORTS})
+    config.setdefault("CABLE_LENGTH", {"AZURE": dict.fromkeys(PORTS, "5m")})
+    config.setdefault("BUFFER_QUEUE", {f"{port}|0-2": {"profile": "egress_lossy_profile"} for port in PORTS})
+    entries = config[table]["AZURE"] if table == "CABLE_LENGTH" else config[table]
+    _, whole, _ = imported(capsys, tmp_path, config)
+    assert "have none" not in whole
+    for key in [key for key in entries if PORTS[0] not in key.split("|")[0].split(",")]:
+        del entries[key]
+    assert entries
+    _, text, _ = imported(capsys, tmp_path, config)
+    assert f"# - {line}\n" in text
+    assert loads(text).switch == loads(whole).switch
+
+
+def test_entries_of_ports_that_are_down_do_not_count(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Files have profiles of no memory for ports that are down, and those ports may be the most."""
+    config = copy.deepcopy(CONFIG)
+    config["BUFFER_QUEUE"] = {f"{port}|0-2": {"profile": "egress_lossy_profile"} for port in PORTS}
+    _, without, _ = imported(capsys, tmp_path, config)
+    down = [f"Ethernet{8 * number}" for number in range(4, 12)]
+    for number, port in enumerate(down):
+        config["PORT"][port] = {"speed": "100"} | ({"admin_status": "down"} if number % 2 else {})
+        config["BUFFER_PG"][f"{port}|3-4"] = {"profile": "ingress_zero_profile"}
+        config["BUFFER_QUEUE"][f"{port}|0-2"] = {"profile": "egress_zero_profile"}
+        config["QUEUE"][f"{port}|3"] = {"scheduler": "none", "wred_profile": "none"}
+        config["PORT_QOS_MAP"][port] = {"pfc_enable": "1"}
+    for way, pool in (("ingress", "ingress_lossless_pool"), ("egress", "egress_lossless_pool")):
+        profile = {"pool": pool, "size": "0", "dynamic_th": "-8"}
+        config["BUFFER_PROFILE"][f"{way}_zero_profile"] = profile
+    _, text, _ = imported(capsys, tmp_path, config)
+    left = "# - PORT: those with admin_status down, or without one, for which SONiC takes down\n"
+    assert left in text
+    assert text.replace(left, "") == without
+
+
+def test_ports_of_a_file_that_says_of_none_that_it_is_up(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = copy.deepcopy(CONFIG)
+    for port in config["PORT"].values():
+        del port["admin_status"]
+    _, text, _ = imported(capsys, tmp_path, config)
+    assert len(make_plan(loads(text))["links"]) == 4
+    assert "# - PORT admin_status up: all 4 ports are taken as up" in text
+
+
+@pytest.mark.parametrize(
+    ("table", "entry", "left"),
+    [
+        ("DOT1P_TO_TC_MAP", {"AZURE": {}}, "tables of classes, queues and buffers that are not read: DOT1P"),
+        ("BUFFER_PORT_INGRESS_PROFILE_LIST", {"Ethernet0": {}}, "that are not read: BUFFER_PORT_INGRESS"),
+        ("VLAN", {"Vlan2": {}}, "tables that say nothing of queues: VLAN"),
+        ("BUFFER_POOL", {"ingress_lossy_pool": {"type": "ingress", "percentage": "9"}}, "percentage: not"),
+        ("BUFFER_POOL", {"ingress_lossy_pool": {"type": "ingress", "xoff": "9"}}, "_lossy_pool xoff: not"),
+        (
+            "PORT",
+            {"Ethernet0": {**CONFIG["PORT"]["Ethernet0"], "pfc_asym": "on"}},
+            "PORT pfc_asym on",
+        ),
+        (
+            "WRED_PROFILE",
+            {
+                "AZURE_LOSSLESS": {
+                    **CONFIG["WRED_PROFILE"]["AZURE_LOSSLESS"],
+                    "wred_green_enable": "false",
+                }
+            },
+            "wred_green_enable false",
+        ),
+    ],
+)
+def test_what_is_not_read_is_listed_for_what_it_is(
+    table: str, entry: dict[str, Any], left: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = copy.deepcopy(CONFIG)
+    config[table] = config.get(table, {}) | entry
+    _, text, _ = imported(capsys, tmp_path, config)
+    assert left in text[text.index("# Not honoured:") :]
+
+
+def test_a_byte_order_mark_is_no_content(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    _, plain, _ = imported(capsys, tmp_path, CONFIG)
+    path = tmp_path / "marked.json"
+    path.write_text(json.dumps(CONFIG), encoding="utf-8-sig")
+    assert cli.main(["import", "sonic", str(path)]) == 0
+    assert capsys.readouterr().out == plain
 
 
 @pytest.mark.parametrize(

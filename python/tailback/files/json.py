@@ -77,7 +77,7 @@ def read_json(path: Path) -> dict[str, Any]:
         ValueError: the file is truncated, nested too deep, or not a mapping; the message names it.
     """
     try:
-        text = read_file(path, RESULT_BYTES).decode("utf-8")
+        text = read_file(path, RESULT_BYTES).decode("utf-8-sig")
         value = json.loads(
             text, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant, parse_float=_finite
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tailback.errors import InputError, Problem
-from tailback.imports.tables import Entry, Tables, numbers
+from tailback.imports.tables import Entry, Tables
 from tailback.scenario import Scenario, loads
 from tailback.scenario.headroom import headrooms, reserved
 from tailback.units import format_duration, format_rate, format_size
@@ -23,9 +23,12 @@ _READ = (
     *("MAP_PFC_PRIORITY_TO_QUEUE", "SCHEDULER", "PFC_WD", "DEVICE_METADATA"),
     *("DEFAULT_LOSSLESS_BUFFER_PARAMETER", "CABLE_LENGTH"),
 )
+_OF_QUEUES = re.compile(r"BUFFER|QUEUE|QOS|_TO_|PFC|WRED|SCHEDULER|POLICER|TRIMMING|LOSSLESS")
+"""Names of tables that say something of queues, as SONiC's schema has them; those that are not read are named."""
 _ECN_OFF = ("ecn_none", "")
 _MOST_HOSTS = 1024
 _ALPHAS = range(-10, 11)
+_WATCHDOG = ("detection_time", "restoration_time")
 _CABLE_PS_PER_METRE = 5000
 """SONiC's buffer_headroom_mellanox.lua: light takes 5 ns for a metre of cable."""
 
@@ -66,6 +69,10 @@ def sonic(path: Path) -> str:
     _schedulers(tables, switch)
     _watchdog(tables, switch)
     others = sorted(name for name in tables.data if name not in _READ)
+    unread = [name for name in others if _OF_QUEUES.search(name)]
+    if unread:
+        tables.leave(f"tables of classes, queues and buffers that are not read: {', '.join(unread)}")
+    others = [name for name in others if name not in unread]
     if others:
         tables.leave(f"tables that say nothing of queues: {', '.join(others)}")
     lines = _yaml(tables, switch)
@@ -91,16 +98,16 @@ def _loaded(path: Path, lines: list[tuple[str, str]]) -> Scenario:
 
 
 def _ports(tables: Tables) -> _Switch:
-    """Ports that are not down, with the speed and the cable of most."""
-    names, speeds = [], []
-    for name, port in tables.entries("PORT").items():
-        if port.get("admin_status") == "down":
-            tables.leave("PORT: those with admin_status down")
-            continue
-        names.append(name)
-        speed = tables.number("PORT", name, "speed", port)
+    """Ports that are up, with the speed and the cable of most."""
+    ports = tables.entries("PORT")
+    names = sorted(tables.up or ())
+    speeds = []
+    for name in names:
+        speed = tables.number("PORT", name, "speed", ports[name])
         if speed is not None:
-            speeds.append(speed)
+            speeds.append((name, speed))
+    if any(ports[name].get("pfc_asym") == "on" for name in names):
+        tables.leave("PORT pfc_asym on: a switch sends pauses and obeys them for the same priorities here")
     named = set(names) or tables.ports_named()
     cables = []
     for key, entry in tables.entries("CABLE_LENGTH").items():
@@ -109,24 +116,30 @@ def _ports(tables: Tables) -> _Switch:
             if metres is None:
                 tables.refuse(f"CABLE_LENGTH|{key}.{name}", repr(str(length)[:40]), "metres such as 40m")
             if int(metres[1]) and (name in named or not names):
-                cables.append(int(metres[1]))
+                cables.append((name, int(metres[1])))
     found = _Switch(tables.most("PORT speed", speeds), len(named), tables.most("CABLE_LENGTH", cables))
     if not named:
         found.absent.append("ports: 2 hosts")
     elif not names:
         found.absent.append(f"the table PORT: {len(named)} ports are named in others")
+    elif all(port.get("admin_status") != "up" for port in ports.values()):
+        found.absent.append(f"PORT admin_status up: all {len(names)} ports are taken as up")
+    elif len(names) < len(ports):
+        tables.leave("PORT: those with admin_status down, or without one, for which SONiC takes down")
     return found
 
 
 def _classes(tables: Tables, switch: _Switch) -> None:
     """Trust, classes and lossless priorities."""
-    maps = {key: entry for key, entry in tables.entries("PORT_QOS_MAP").items() if key != "global"}
+    maps = [(port, entry) for port, _, entry in tables.by_port("PORT_QOS_MAP")]
+    for _, key, entry in tables.by_port("PORT_QOS_MAP"):
+        _priorities(tables, key, str(entry.get("pfc_enable", "")))
 
     def chosen(field: str) -> str:
-        values = [str(entry[field]) for entry in maps.values() if field in entry]
+        values = [(port, str(entry[field])) for port, entry in maps if field in entry]
         return str(tables.most(f"PORT_QOS_MAP {field}", values) or "").strip("[]").rpartition("|")[2]
 
-    switch.lossless = lossless = numbers(chosen("pfc_enable"))
+    switch.lossless = lossless = _priorities(tables, "", chosen("pfc_enable"))
     name = chosen("dscp_to_tc_map")
     to_queue = tables.mapping("TC_TO_QUEUE_MAP", chosen("tc_to_queue_map"), 7)
     to_group = tables.mapping("TC_TO_PRIORITY_GROUP_MAP", chosen("tc_to_pg_map"), 7)
@@ -149,11 +162,22 @@ def _classes(tables: Tables, switch: _Switch) -> None:
             )
     if lossless:
         switch.put(1, f"lossless: {lossless}", "PORT_QOS_MAP pfc_enable")
+    elif not tables.entries("PORT_QOS_MAP"):
+        switch.put(1, "lossless: []", "no PORT_QOS_MAP in the file: without it SONiC sends and obeys no PFC")
+        switch.absent.append("the table PORT_QOS_MAP: no class is lossless")
     else:
         switch.put(1, "lossless: []", "no port has pfc_enable in PORT_QOS_MAP: SONiC sends and obeys no PFC")
     for other in ("dot1p_to_tc_map", "tc_to_dscp_map", "dscp_to_fc_map", "exp_to_fc_map", "scheduler"):
-        if any(other in entry for entry in maps.values()):
+        if any(other in entry for _, entry in maps):
             tables.leave(f"PORT_QOS_MAP {other}")
+
+
+def _priorities(tables: Tables, key: str, text: str) -> list[int]:
+    """Priorities as in `3,4`; those above 7 are left out, as classes are."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(part.isdigit() for part in parts):
+        tables.refuse(f"PORT_QOS_MAP|{key}.pfc_enable", repr(text[:40]), "priorities such as 3,4")
+    return sorted({int(part) for part in parts if int(part) <= 7})
 
 
 def _buffers(tables: Tables, switch: _Switch) -> None:
@@ -183,12 +207,12 @@ def _buffers(tables: Tables, switch: _Switch) -> None:
 def _profile(tables: Tables, table: str, what: str, classes: set[int]) -> str | None:
     """The profile that most groups or queues of these classes have."""
     names = [
-        str(entry.get("profile", "")).strip("[]").rpartition("|")[2]
-        for _, number, entry in tables.by_class(table)
+        (port, str(entry.get("profile", "")).strip("[]").rpartition("|")[2])
+        for port, number, entry in tables.by_class(table)
         if number in classes
     ]
     found: str | None = tables.most(
-        f"{table} profile of {what}", [name for name in names if name not in ("", "NULL")]
+        f"{table} profile of {what}", [(port, name) for port, name in names if name not in ("", "NULL")]
     )
     return found
 
@@ -207,11 +231,16 @@ def _default_alpha(tables: Tables, switch: _Switch) -> None:
 
 def _pools(tables: Tables, switch: _Switch, profile: Entry | None) -> None:
     """Memory: what is shared, the headroom, and its pool."""
-    pools = {
+    ingress = {
         name: pool
         for name, pool in tables.entries("BUFFER_POOL").items()
-        if pool.get("type") in ("ingress", "both", None) and "size" in pool
+        if pool.get("type") in ("ingress", "both", None)
     }
+    for name, pool in ingress.items():
+        for part in ("percentage", *(() if "size" in pool else ("xoff",))):
+            if part in pool:
+                tables.leave(f"BUFFER_POOL|{name} {part}: not without the size that SONiC computes")
+    pools = {name: pool for name, pool in ingress.items() if "size" in pool}
     sizes = {name: tables.number("BUFFER_POOL", name, "size", pool) or 0 for name, pool in pools.items()}
     named = str((profile or {}).get("pool", "")).strip("[]").rpartition("|")[2]
     with_xoff = [name for name, pool in pools.items() if "xoff" in pool]
@@ -297,10 +326,8 @@ def _alpha(tables: Tables, name: str, profile: Entry, put: Callable[[float, str]
 def _marks(tables: Tables, switch: _Switch) -> None:
     """ECN by WRED profiles of queues."""
     of_profile: dict[str, list[int]] = {}
-    for _, queue, entry in tables.by_class("QUEUE"):
-        name = str(entry.get("wred_profile", "")).strip("[]").rpartition("|")[2]
-        if name:
-            of_profile.setdefault(name, []).append(queue)
+    for queue, names in _of_queues(tables, "wred_profile").items():
+        of_profile.setdefault(tables.most(f"QUEUE {queue} wred_profile", names), []).append(queue)
     profiles = []
     for name, queues in of_profile.items():
         profile = tables.entry("WRED_PROFILE", name)
@@ -319,6 +346,20 @@ def _marks(tables: Tables, switch: _Switch) -> None:
         if field["min_threshold"] is None or field["max_threshold"] is None:
             tables.leave(f"WRED_PROFILE|{name}: no green thresholds")
             continue
+        if field["min_threshold"] > field["max_threshold"]:
+            tables.refuse(
+                f"WRED_PROFILE|{name}.green_min_threshold",
+                str(field["min_threshold"]),
+                f"at most green_max_threshold, {field['max_threshold']}",
+            )
+        if field["drop_probability"] is not None and not 0 <= field["drop_probability"] <= 100:
+            tables.refuse(
+                f"WRED_PROFILE|{name}.green_drop_probability", str(field["drop_probability"]), "0 to 100 (%)"
+            )
+        if profile.get("wred_green_enable", "true") != "true":
+            tables.leave(
+                f"WRED_PROFILE|{name} wred_green_enable {profile['wred_green_enable']}: it marks here"
+            )
         if any(
             profile.get(f"{colour}_{end}", profile[f"green_{end}"]) != profile[f"green_{end}"]
             for colour in ("yellow", "red")
@@ -345,13 +386,19 @@ def _marks(tables: Tables, switch: _Switch) -> None:
         switch.put(depth, f"{rest}priorities: {queues}", f"QUEUE with {name}")
 
 
+def _of_queues(tables: Tables, field: str) -> dict[int, list[tuple[str, str]]]:
+    """What a field of QUEUE names: by queue, pairs of port and name."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    for port, queue, entry in tables.by_class("QUEUE"):
+        name = str(entry.get(field, "")).strip("[]").rpartition("|")[2]
+        if name:
+            found.setdefault(queue, []).append((port, name))
+    return dict(sorted(found.items()))
+
+
 def _schedulers(tables: Tables, switch: _Switch) -> None:
     """Strict queues, and weights of the others."""
-    of_queue: dict[int, list[str]] = {}
-    for _, queue, entry in tables.by_class("QUEUE"):
-        name = str(entry.get("scheduler", "")).strip("[]").rpartition("|")[2]
-        if name:
-            of_queue.setdefault(queue, []).append(name)
+    of_queue = _of_queues(tables, "scheduler")
     strict, weights = [], {}
     for queue, names in sorted(of_queue.items()):
         name = tables.most(f"QUEUE {queue} scheduler", names)
@@ -385,26 +432,27 @@ def _per_cent(weights: dict[int, int]) -> dict[int, int]:
 
 def _watchdog(tables: Tables, switch: _Switch) -> None:
     """PFC's watchdog, its times in ms."""
-    entries = {key: entry for key, entry in tables.entries("PFC_WD").items() if key != "GLOBAL"}
     if "POLL_INTERVAL" in tables.entries("PFC_WD").get("GLOBAL", {}):
         tables.leave("PFC_WD|GLOBAL POLL_INTERVAL: a pause storm is noticed at once after its detection_time")
     times = [
         (
-            tables.number("PFC_WD", key, "detection_time", entry),
-            tables.number("PFC_WD", key, "restoration_time", entry),
-            str(entry.get("action", "drop")),
+            port,
+            (
+                tables.number("PFC_WD", key, "detection_time", entry),
+                tables.number("PFC_WD", key, "restoration_time", entry),
+                str(entry.get("action", "drop")),
+            ),
         )
-        for key, entry in entries.items()
+        for port, key, entry in tables.by_port("PFC_WD")
     ]
     found = tables.most("PFC_WD", times)
     if found is None:
         return
-    detection, restoration, action = found
+    *_, action = found
     if action != "drop":
         tables.leave(f"PFC_WD action {action}: the watchdog of the model drops; it is off here")
         return
-    shown = [f"detection_time: {detection}ms"] if detection else []
-    shown += [f"restoration_time: {restoration}ms"] if restoration else []
+    shown = [f"{name}: {time}ms" for name, time in zip(_WATCHDOG, found, strict=False) if time]
     switch.put(1, f"watchdog: {{{', '.join(shown)}}}", "PFC_WD")
 
 
@@ -471,6 +519,10 @@ def _absent(switch: _Switch, scenario: Scenario) -> list[tuple[str, str]]:
         "strict": f"schedulers: strict {list(model.strict)}, the other queues in turns",
     }
     absent = list(switch.absent)
+    if model.watchdog is not None:
+        for name in _WATCHDOG:
+            if f"{name}:" not in given:
+                absent.append(f"{name} of the watchdog: {format_duration(getattr(model.watchdog, name))}")
     if switch.rate_mbps is None:
         absent.append(f"speed of ports: {format_rate(link.rate)}")
     if switch.cable_m is None:

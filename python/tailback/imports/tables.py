@@ -6,6 +6,8 @@ src/sonic-config-engine/tests.
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,6 +18,16 @@ from tailback.files import FileRefusedError
 from tailback.files.json import read_json
 
 Entry = dict[str, Any]
+_TABLES = ("PORT", "BUFFER_POOL", "PORT_QOS_MAP", "WRED_PROFILE")
+_KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+
+
+def _kind(value: object) -> str:
+    return _KINDS.get(type(value), "a number")
+
+
+def _has_tables(data: dict[str, Any]) -> bool:
+    return any(name in data for name in _TABLES)
 
 
 class Tables:
@@ -36,13 +48,19 @@ class Tables:
         except OSError as error:
             self.refuse("", (error.strerror or "no file").lower(), "a config_db.json that can be read")
         except ValueError as error:
-            if _is_template(path):
-                self.refuse("", "a Jinja template", "what SONiC renders of it (sonic-cfggen -d -t FILE)")
-            self.refuse("", str(error).partition(": ")[2] or "no JSON", "a config_db.json")
-        if not any(name in self.data for name in ("PORT", "BUFFER_POOL", "PORT_QOS_MAP", "WRED_PROFILE")):
-            self.refuse(
-                "", "none of SONiC's tables", "PORT, BUFFER_POOL, PORT_QOS_MAP or WRED_PROFILE among others"
-            )
+            if other := _other_form(path):
+                self.refuse("", *other)
+            self.refuse("", _json_fault(str(error).partition(": ")[2]), "a config_db.json")
+        if not _has_tables(self.data):
+            parts = [name for name, part in self.data.items() if isinstance(part, dict) and _has_tables(part)]
+            if parts:
+                self.refuse(
+                    "",
+                    f"SONiC's tables below {', '.join(parts)[:80]}",
+                    "the tables of one ASIC by themselves",
+                )
+            self.refuse("", "none of SONiC's tables", f"{', '.join(_TABLES)} among others")
+        self.up = self._up()
 
     def refuse(self, where: str, found: str, expected: str) -> NoReturn:
         """Raises a InputError of one line that names the file, and the table and key."""
@@ -58,11 +76,28 @@ class Tables:
         """The entries of a table by their keys; empty where there is no such table."""
         found = self.data.get(table, {})
         if not isinstance(found, dict):
-            self.refuse(table, type(found).__name__, "a mapping of keys to entries")
+            self.refuse(table, _kind(found), "a mapping of keys to entries")
         for key, entry in found.items():
             if not isinstance(entry, dict):
-                self.refuse(f"{table}|{key}", type(entry).__name__, "a mapping of fields")
+                self.refuse(f"{table}|{key}", _kind(entry), "a mapping of fields")
         return found
+
+    def _up(self) -> set[str] | None:
+        """Ports that are up; None: the file does not say which ports there are.
+
+        Of ports that are down SONiC's files have entries, too, whose profiles give them no memory.
+        """
+        ports = self.entries("PORT")
+        states = {name: port.get("admin_status") for name, port in ports.items()}
+        up = {name for name, state in states.items() if state == "up"}
+        return up or set(ports) or None
+
+    def by_port(self, table: str) -> Iterator[tuple[str, str, Entry]]:
+        """Entries keyed `PORTS`, such as `Ethernet0,Ethernet4`: port, key and entry, of ports that are up."""
+        for key, entry in self.entries(table).items():
+            for port in key.split(","):
+                if key.lower() != "global" and (self.up is None or port in self.up):
+                    yield port, key, entry
 
     def entry(self, table: str, name: str) -> Entry | None:
         """The entry that a field names, as `AZURE` or, before 2021, `[WRED_PROFILE|AZURE]`."""
@@ -90,12 +125,14 @@ class Tables:
             try:
                 key, to = int(text), int(str(value))
             except ValueError:
-                self.refuse(where, repr(str(value)[:40]), "a number for a number")
+                self.refuse(where, repr(str(value)[:40]), "numbers on both sides")
             if (7 < key <= 15 and last == 7) or 7 < to <= 15:
                 self.leave(f"{table}|{name}: classes above 7")
                 continue
-            if not 0 <= key <= last or not 0 <= to <= 7:
-                self.refuse(where, str(to), f"a key of 0 to {last} and a class of 0 to 7")
+            if not 0 <= key <= last:
+                self.refuse(f"{table}|{name}", f"the key {key}", f"keys of 0 to {last}")
+            if not 0 <= to <= 7:
+                self.refuse(where, str(to), "a class of 0 to 7")
             found[key] = to
         return found
 
@@ -112,7 +149,10 @@ class Tables:
         return {port for port in ports if port not in ("", "global", "GLOBAL")}
 
     def by_class(self, table: str) -> Iterator[tuple[str, int, Entry]]:
-        """Entries keyed `PORTS|CLASSES`, such as `Ethernet0,Ethernet4|3-4`, a port and a class at a time."""
+        """Entries keyed `PORTS|CLASSES`, such as `Ethernet0,Ethernet4|3-4`, a port and a class at a time.
+
+        Of ports that are up.
+        """
         for key, entry in self.entries(table).items():
             ports, _, classes = key.rpartition("|")
             first, _, last = classes.partition("-")
@@ -123,18 +163,27 @@ class Tables:
             if not all(0 <= number <= 7 for number in (*numbers[:1], *numbers[-1:])):
                 self.leave(f"{table}: classes above 7")
                 continue
-            for port in ports.split(","):
-                for number in numbers:
-                    yield port, number, entry
+            for named in ports.split(","):
+                port = named.rpartition("|")[2]
+                if self.up is None or port in self.up:
+                    for number in numbers:
+                        yield port, number, entry
 
-    def most(self, what: str, values: Iterable[Any]) -> Any:
-        """The value that most ports have; None where there is none. Others are not honoured."""
-        count = Counter(values)
+    def most(self, what: str, values: Iterable[tuple[str, Any]]) -> Any:
+        """The value that most ports have, of pairs of port and value; None where there is none.
+
+        Other values are not honoured, and neither is it that ports have none.
+        """
+        pairs = list(values)
+        count = Counter(value for _, value in pairs)
         if not count:
             return None
         (value, _), *others = count.most_common()
         if others:
             self.leave(f"{what}: {sum(n for _, n in others)} of {count.total()} are other than {value}")
+        ports = self.up or set()
+        if without := ports - {port for port, _ in pairs}:
+            self.leave(f"{what}: {len(without)} of {len(ports)} ports have none")
         return value
 
 
@@ -153,13 +202,27 @@ def _nested(data: dict[str, Any]) -> dict[str, Any]:
     return tables
 
 
-def _is_template(path: Path) -> bool:
-    """Whether the beginning of a file has what Jinja evaluates."""
+def _json_fault(text: str) -> str:
+    """A reader's message, `Expecting value: line 1 column 1 (char 0)`, as what was found."""
+    fault = re.fullmatch(r"(.*): line (\d+) column (\d+) \(char \d+\)", text)
+    if fault is None:
+        return text or "no JSON"
+    return f"no JSON at line {fault[2]}, column {fault[3]} ({fault[1].lower()})"
+
+
+def _other_form(path: Path) -> tuple[str, str] | None:
+    """What a file is that is no JSON, and what SONiC makes a configuration of it with."""
     with path.open(errors="replace") as file:
         text = file.read(1 << 16)
-    return "{%" in text or "{{" in text
-
-
-def numbers(text: str) -> list[int]:
-    """Priorities as in `3,4`; what is none is left out."""
-    return sorted({int(part) for part in text.split(",") if part.strip().isdigit() and int(part) <= 7})
+    if not text.strip():
+        return "an empty file", "a config_db.json"
+    if text.lstrip("\ufeff \t\r\n").startswith("<"):
+        made = "sonic-cfggen -m FILE --print-data"
+        return "XML, perhaps a minigraph", f"the config_db.json that SONiC makes of it ({made})"
+    if "{%" in text or "{{" in text:
+        return "a Jinja template", "what SONiC renders of it (sonic-cfggen -d -t FILE)"
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        return None
+    return f"{_kind(whole)} and no mapping", "a config_db.json, which maps tables to entries"
