@@ -244,7 +244,13 @@ def test_a_wrong_icrc_is_counted_and_nothing_more(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "found neither pcap nor pcapng, expected pcap or pcapng"),
+        (b"", "found an empty file, expected pcap or pcapng, as it is or with gzip"),
+        (b"BZh91AY&SY", "found a file packed by bzip2, expected pcap or pcapng, as it is or with gzip"),
+        (b"\xfd7zXZ\0\0\4", "found a file packed by xz, expected pcap or pcapng, as it is or with gzip"),
+        (
+            b"\x28\xb5\x2f\xfd\0",
+            "found a file packed by zstd, expected pcap or pcapng, as it is or with gzip",
+        ),
         (b"name: first-flow\n" * 9, "found neither pcap nor pcapng, expected pcap or pcapng"),
         (RXE.read_bytes()[:30], "found the end of the file within a block, expected pcap or pcapng"),
     ],

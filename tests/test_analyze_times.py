@@ -257,7 +257,7 @@ def test_what_was_acknowledged_and_not_retransmitted_was_not_lost(tmp_path: Path
     assert (row["gaps"], row["missing"], row["unseen_gaps"], row["unseen"]) == (2, 4, 1, 3)
     figures = {finding.what: finding.figure for finding in captured.findings}
     assert figures["Losses"] == "1 event"
-    assert "1 gap, 3 packets long, were acknowledged and never retransmitted" in words(captured)["Losses"]
+    assert "1 gap, 3 packets long, was acknowledged and never retransmitted" in words(captured)["Losses"]
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

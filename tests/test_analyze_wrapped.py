@@ -327,3 +327,119 @@ def test_a_snapped_packet_in_a_mirror_header_is_read(tmp_path: Path) -> None:
     assert told(captured) == TOLD
     assert captured.data["classes"]["not_read"] == {}
     assert captured.data["interfaces"][0]["icrc_unknown"] == 8
+
+
+READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST = 0x0C, 0x0D, 0x0E, 0x0F
+
+
+def answer(psn: int, syndrome: int) -> bytes:
+    """An ACK or NAK of the other end."""
+    return roce(psn, 0x11, struct.pack(">I", syndrome << 24 | 1), b"", back=True, identification=200 + psn)
+
+
+def said(captured: Captured) -> dict[str, tuple[str, str]]:
+    return {one.what: (one.figure, one.words) for one in captured.findings}
+
+
+@pytest.mark.parametrize("with_requests", [True, False])
+@pytest.mark.parametrize(
+    ("syndrome", "finding", "words"),
+    [
+        (0x60, "Losses", "2 NAKs of a PSN sequence error"),
+        (0x61, "Errors", "2 invalid request"),
+        (0x62, "Errors", "2 remote access"),
+        (0x63, "Errors", "2 remote operational"),
+        (0x64, "Errors", "2 other"),
+        (0x2E, "Not ready", "RNR NAKs"),
+    ],
+)
+def test_naks_of_every_kind_are_told(
+    tmp_path: Path, syndrome: int, finding: str, words: str, with_requests: bool
+) -> None:
+    """Also where there is no gap, and where the requests took another way."""
+    frames = [frame for psn in (0, 1) for frame in (roce(psn), answer(psn, syndrome))]
+    if not with_requests:
+        frames = frames[1::2]
+    times = [(1000 * number, frame) for number, frame in enumerate(frames)]
+    found = said(analyze(pcap(tmp_path / "naks.pcap", times)))
+    assert words in found[finding][1]
+    assert not any("no NAK." in text or text.startswith("No NAK.") for _, text in found.values())
+
+
+@pytest.mark.parametrize("frames", [[ack(psn) for psn in range(4)], [cnp(psn) for psn in range(4)]])
+def test_without_requests_no_gap_and_no_mark_is_no_finding(tmp_path: Path, frames: list[bytes]) -> None:
+    found = said(analyze(pcap(tmp_path / "answers.pcap", list(enumerate(frames)))))
+    for name in ("Losses", "ECN marks"):
+        assert found[name][0] == "none seen"
+        assert "No request was seen" in found[name][1]
+
+
+def test_the_payload_of_reads_counts(tmp_path: Path) -> None:
+    reads = []
+    for psn in (0, 3):
+        request = roce(psn, READ_REQUEST, struct.pack(">QII", 4096, 7, 3000), b"")
+        aeth = struct.pack(">I", 0x1F000001)
+        parts = ((READ_FIRST, aeth), (READ_MIDDLE, b""), (READ_LAST, aeth))
+        answers = [
+            roce(psn + at, opcode, head, bytes(1000), back=True) for at, (opcode, head) in enumerate(parts)
+        ]
+        reads += [request, *answers]
+    times = [(1000 * number, frame) for number, frame in enumerate(reads)]
+    figure, text = said(analyze(pcap(tmp_path / "reads.pcap", times)))["Throughput"]
+    assert figure == "6.86 Gbit/s"  # 6000 B in 7 us
+    assert "6 KB in 2 messages. 6 KB of that came in READ responses" in text
+
+
+def with_ip_length(frame: bytes, length: int) -> bytes:
+    return frame[:16] + struct.pack(">H", length) + frame[18:]
+
+
+@pytest.mark.parametrize("length", [0, 20, 40, 100])
+def test_only_what_was_cut_off_was_trimmed(tmp_path: Path, length: int) -> None:
+    """A switch that trims cuts the packet to the length that IP says; here all of it is there."""
+    whole = with_ip_length(roce(0), length)
+    captured = analyze(pcap(tmp_path / "lengths.pcap", [(0, whole)]))
+    assert captured.data["classes"]["not_read"] == {"RoCEv2 whose lengths contradict each other": 1}
+    cut = with_ip_length(roce(0), 60)[: 14 + 60]
+    captured = analyze(pcap(tmp_path / "trimmed.pcap", [(0, cut)]))
+    assert captured.data["classes"]["not_read"] == {"payload trimmed by a switch": 1}
+
+
+def test_frames_of_one_moment_have_no_round_trips(tmp_path: Path) -> None:
+    frames = [(5000, frame) for psn in range(4) for frame in (roce(psn), ack(psn))]
+    found = said(analyze(pcap(tmp_path / "moment.pcap", frames)))
+    assert "All frames have the same time" in found["Times"][1]
+    assert "Round trips" not in found
+
+
+def test_an_empty_capture_has_no_none(tmp_path: Path) -> None:
+    found = said(analyze(pcap(tmp_path / "empty.pcap", [])))
+    assert {name: figure for name, (figure, _) in found.items()} == {
+        "Frames": "0",
+        **dict.fromkeys(("Traffic", "Losses", "ECN marks", "Pauses"), "not known"),
+    }
+
+
+def test_interfaces_of_one_name_in_a_section_are_points_of_their_own(tmp_path: Path) -> None:
+    """As where captures of eth0 of several hosts were merged."""
+    name = struct.pack("<HH", 2, 4) + b"eth0" + struct.pack("<HH", 0, 0)
+    other = block(1, struct.pack("<HHI", 1, 0, 262144) + name)
+    data = pcapng_head(options=name) + other
+    for at, frame in enumerate(frame for psn in range(4) for frame in (roce(psn), ack(psn))):
+        for interface, later in ((0, 0), (1, 100_000)):
+            units = 10 * at + later
+            fields = struct.pack("<IIIII", interface, 0, units, len(frame), len(frame))
+            data += block(6, fields + frame)
+    file = tmp_path / "merged.pcapng"
+    file.write_bytes(data)
+    captured = analyze(file)
+    assert [one["place_name"] for one in captured.data["interfaces"]] == ["eth0", "eth0 (2)"]
+    for row in captured.data["connections"]:
+        assert (row["packets"], row["retransmitted"], row["captured_twice"]) == (4, 0, 0)
+
+
+def test_a_gap_may_be_of_frames_that_were_not_read(tmp_path: Path) -> None:
+    damaged = roce(1)[:-4] + bytes(4)
+    frames = [(1000 * at, frame) for at, frame in enumerate([roce(0), damaged, roce(2), ack(2)])]
+    text = said(analyze(pcap(tmp_path / "damaged.pcap", frames)))["Losses"][1]
+    assert "or are among the frames that were not read" in text

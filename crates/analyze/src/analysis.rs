@@ -25,6 +25,7 @@ pub(crate) struct Counted {
     pub acks: u64,
     pub naks: u64,
     pub read_answers: u64,
+    pub read_answer_bytes: u64,
     pub icrc_bad: u64,
     pub icrc_unknown: u64,
     pub trimmed: u64,
@@ -58,6 +59,8 @@ pub struct Analysis {
     cut_short: bool,
     interfaces: Vec<Counted>,
     places: HashMap<String, u32>,
+    /// How many interfaces of a section have a name.
+    named: HashMap<(usize, String), u32>,
     connections: Connections,
     bins: Bins,
 }
@@ -82,6 +85,7 @@ impl Analysis {
             cut_short: false,
             interfaces: Vec::new(),
             places: HashMap::new(),
+            named: HashMap::new(),
             connections: Connections::default(),
             bins: Bins::default(),
         })
@@ -147,13 +151,25 @@ impl Analysis {
         *self.not_read.entry(why).or_default() += 1;
     }
 
+    /// Interfaces of one name in one section are different ones: captures of several hosts that were merged.
+    fn place_of(&mut self, interface: &Interface, number: usize) -> String {
+        let Some(name) = &interface.name else { return format!("interface {number}") };
+        let same_before = self.named.entry((interface.section, name.clone())).or_default();
+        *same_before += 1;
+        match *same_before {
+            1 => place_named(name),
+            nth => format!("{} ({nth})", place_named(name)),
+        }
+    }
+
     /// Interfaces up to this one are counted from now on.
     fn describe(&mut self, last: usize) {
         while self.interfaces.len() <= last {
             let interface = self.reader.interfaces()[self.interfaces.len()].clone();
             let number = self.interfaces.len();
             let next = self.places.len() as u32;
-            let place = *self.places.entry(place_of(&interface, number)).or_insert(next);
+            let name = self.place_of(&interface, number);
+            let place = *self.places.entry(name).or_insert(next);
             let holds_drops = interface.name.as_ref().is_some_and(|name| name.ends_with(" dropped"));
             let line = if holds_drops { None } else { self.bins.add_line() };
             self.interfaces.push(Counted { line, place, holds_drops, ..Counted::default() });
@@ -223,7 +239,10 @@ impl Analysis {
                     Kind::Cnp => counted.cnps += 1,
                     Kind::Ack => counted.acks += 1,
                     Kind::Nak => counted.naks += 1,
-                    Kind::ReadAnswer => counted.read_answers += 1,
+                    Kind::ReadAnswer => {
+                        counted.read_answers += 1;
+                        counted.read_answer_bytes += roce.payload_bytes as u64;
+                    }
                     Kind::Request | Kind::Other => {}
                 }
                 counted.outer_ce += (roce.outer_ce && roce.ecn != CE) as u64;
@@ -278,8 +297,7 @@ impl Analysis {
 }
 
 /// What tells a point of capture: the ends of a link, or the interface.
-fn place_of(interface: &Interface, number: usize) -> String {
-    let Some(name) = &interface.name else { return format!("interface {number}") };
+fn place_named(name: &str) -> String {
     match name.split_once(':') {
         Some((one, other)) => {
             let (other, parallel) = other.split_once('#').unwrap_or((other, ""));
@@ -287,6 +305,6 @@ fn place_of(interface: &Interface, number: usize) -> String {
             let hash = if parallel.is_empty() { "" } else { "#" };
             format!("{first}:{second}{hash}{parallel}")
         }
-        None => name.clone(),
+        None => name.to_owned(),
     }
 }

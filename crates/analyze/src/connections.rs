@@ -390,6 +390,9 @@ impl Connections {
         let with_requests =
             |(_, way): &(usize, &Way)| way.requests.any() || (way.other.is_none() && way.cnps > 0);
         let connections = self.ways.iter().enumerate().filter(with_requests);
+        let unassigned = self.ways.iter().filter(|way| way.other.is_none() && way.first_place);
+        let unassigned_naks =
+            std::array::from_fn(|code| unassigned.clone().map(|way| way.naks[code]).sum::<u64>());
         Found {
             connections: connections.map(|(number, way)| self.connection(number as u32, way, bins)).collect(),
             recoveries: self.recoveries,
@@ -401,6 +404,8 @@ impl Connections {
             timeout_silences: self.silences.told(),
             reaction_ratio_step: RATIO_STEP,
             reaction_ratios: self.ratios.clone(),
+            unassigned_naks,
+            unassigned_rnr_naks: unassigned.map(|way| way.rnr_naks).sum(),
         }
     }
 

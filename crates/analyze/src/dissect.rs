@@ -436,7 +436,9 @@ fn roce(packet: &[u8], header: &IpHeader, udp_len: usize, outer: &Outer) -> Opti
     let &IpHeader { header_len, ip_len, .. } = header;
     // A switch that trims a packet makes the length of IP right (SAI, "Packet Trimming"); UDP's is as it was.
     if udp_len > ip_len.saturating_sub(header_len) {
-        return Some(Frame::NotRead(Why::Trimmed));
+        // Where the whole datagram is there, nothing was cut off, and the length of IP is wrong.
+        let whole = packet.len() >= header_len + udp_len;
+        return Some(if whole { BROKEN } else { Frame::NotRead(Why::Trimmed) });
     }
     let Some(transport_len) = ip_len.checked_sub(header_len + Udp::LEN + icrc::LEN) else {
         return Some(BROKEN);

@@ -82,6 +82,8 @@ pub struct Interface {
     pub link_type: i32,
     /// Its rate, where the file has it, bit/s.
     pub speed_bps: Option<u64>,
+    /// Number of the first interface of its section of the file.
+    pub section: usize,
     /// Step of its clock, seconds.
     pub clock_step_s: f64,
     /// Frames that were not captured: by the statistics at the end, and by the packets' own counts.
@@ -267,6 +269,7 @@ impl Reader {
                                 // What lies above is the length of the FCS (draft-ietf-opsawg-pcap, 4).
                                 link_type: header.network.0 & 0xffff,
                                 speed_bps: None,
+                                section: 0,
                                 lost: (0, 0),
                                 clock_step_s: 1.0 / self.legacy_units as f64,
                                 snap_bytes: 0,
@@ -388,7 +391,7 @@ impl Reader {
                     if self.interfaces.len() == MAX_INTERFACES {
                         return Err(ReadError::TooManyInterfaces);
                     }
-                    self.interfaces.push(interface);
+                    self.interfaces.push(Interface { section: self.first_interface, ..interface });
                 }
                 Found::Frame { interface, at_ps, length, ahead, kept } => {
                     let bytes = &self.blocks.data()[ahead..ahead + kept];
@@ -499,6 +502,7 @@ fn interface(described: &pcap_parser::InterfaceDescriptionBlock) -> Interface {
     Interface {
         name: described.if_name().and_then(Result::ok).map(|name| name.chars().take(64).collect()),
         link_type: described.linktype.0,
+        section: 0,
         speed_bps: option(OptionCode::IfSpeed).filter(|&speed| speed > 0),
         lost: (0, 0),
         clock_step_s: base.powi(-(exponent as i32)),

@@ -105,6 +105,8 @@ pub struct Interfaces {
     pub naks: u64,
     pub cnps: u64,
     pub read_answers: u64,
+    /// Message bytes in them, also of those that came twice.
+    pub read_answer_bytes: u64,
     pub icrc_bad: u64,
     pub icrc_unknown: u64,
     pub trimmed: u64,
@@ -148,6 +150,7 @@ impl Interfaces {
             naks: c.naks,
             cnps: c.cnps,
             read_answers: c.read_answers,
+            read_answer_bytes: c.read_answer_bytes,
             icrc_bad: c.icrc_bad,
             icrc_unknown: c.icrc_unknown,
             trimmed: c.trimmed,
@@ -179,6 +182,9 @@ pub struct Found {
     pub reaction_ratio_step: f64,
     /// CNPs by the ratio of the rates after and before.
     pub reaction_ratios: Vec<u64>,
+    /// NAKs whose requests were not seen, by code as in [`Connection::naks`]; of the first point of capture that each passed.
+    pub unassigned_naks: [u64; 5],
+    pub unassigned_rnr_naks: u64,
 }
 
 /// A recovery, and whose.

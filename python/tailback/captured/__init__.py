@@ -41,6 +41,25 @@ class Captured:
         return render(self.name, self.data, self.findings)
 
 
+_MAGIC = {
+    b"BZh": "a file packed by bzip2",
+    b"\xfd7zXZ\0": "a file packed by xz",
+    b"\x28\xb5\x2f\xfd": "a file packed by zstd",
+    b"\x04\x22\x4d\x18": "a file packed by lz4",
+    b"PK\x03\x04": "a ZIP file",
+    b"snoop\0": "a capture of snoop",
+}
+
+
+def _packed(path: Path) -> str | None:
+    """What a file is that is no capture, in words, where its first bytes tell it."""
+    with path.open("rb") as file:
+        begin = file.read(8)
+    if not begin:
+        return "an empty file"
+    return next((words for magic, words in _MAGIC.items() if begin.startswith(magic)), None)
+
+
 def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | None = None) -> Captured:
     """Reads a capture in bounded memory: pcap or pcapng, as it is or with gzip; `-` is standard input.
 
@@ -67,6 +86,10 @@ def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | No
             if progress is not None and size:
                 progress(min(read / size, 1.0))
     except ValueError as error:
+        if packed := None if standard_input else _packed(given):
+            raise InputError.at(
+                str(path), f"found {packed}, expected pcap or pcapng, as it is or with gzip"
+            ) from None
         at = f" at byte {read:,} or after" if read else ""
         raise InputError.at(str(path), f"{error}{at}, expected pcap or pcapng") from None
     return Captured("standard input" if standard_input else given.name, json.loads(analysis.finish()))

@@ -75,6 +75,8 @@ def _unread_words(data: Data) -> str:
 def _none(data: Data, what: str, words: str, in_roce: bool = True) -> Finding:
     """Nothing was found, in what was read; `in_roce`: it is looked for in RoCEv2 packets."""
     read = data["classes"]["read"]
+    if not data["frames"]:
+        return Finding(what, "not known", "The capture has no frames.", "warning")
     if in_roce and not read and not not_read(data):
         return Finding(what, "not known", "No RoCEv2 packet was read.", "warning")
     if not not_read(data):
@@ -140,16 +142,18 @@ def _read(data: Data) -> Iterable[Finding]:
         if not_read(data):
             words += f" {_unread_words(data)}."
     if classes["captured_twice"]:
+        twice = classes["captured_twice"]
         words += (
-            f" {text.plural(classes['captured_twice'], 'packet')} of them were captured twice: equal to one "
+            f" {text.plural(twice, 'packet')} of them {'was' if twice == 1 else 'were'} captured twice: equal to one "
             "before from the IP header on, except for what hops change, with no NAK between and sooner than "
-            "a timer. They count nowhere else."
+            f"a timer. {'It counts' if twice == 1 else 'They count'} nowhere else."
         )
     perhaps = _sum(data["connections"], "perhaps_captured_twice")
     if perhaps:
         words += (
-            f" Whether {text.plural(perhaps, 'packet')} more that equal one before were captured twice or "
-            "sent twice cannot be told; they are counted."
+            f" Whether {text.plural(perhaps, 'packet')} more, equal to one before, "
+            f"{'was' if perhaps == 1 else 'were'} captured twice or sent twice cannot be told; "
+            f"{'it is' if perhaps == 1 else 'they are'} counted."
         )
     if classes["known"]:
         words += f" Of other protocols: {_by_count(classes['known'])}."
@@ -182,6 +186,11 @@ def _not_read(data: Data) -> Iterable[Finding]:
         )
 
 
+def _of_one_moment(data: Data) -> bool:
+    """Whether several frames have a time, and all the same, as where a converter did not know the times."""
+    return data["frames"] - data["clock"]["without_time"] > 1 and not data["duration_ps"]
+
+
 def _clock(data: Data) -> Iterable[Finding]:
     clock, words = data["clock"], []
     if clock["without_time"]:
@@ -189,9 +198,13 @@ def _clock(data: Data) -> Iterable[Finding]:
             f"{text.plural(clock['without_time'], 'frame')} of {text.count(data['frames'])} have no time in "
             "the file: they are counted, and no rate, interval or cause follows from them."
         )
+    if _of_one_moment(data):
+        words.append(
+            "All frames have the same time: nothing is said of rates, round trips and other intervals."
+        )
     if clock["backwards"]:
         words.append(
-            f"{text.plural(clock['backwards'], 'frame')} stand after one with a later time, by "
+            f"{text.plural(clock['backwards'], 'frame')} {'stands' if clock['backwards'] == 1 else 'stand'} after one with a later time, by "
             f"{duration(clock['furthest_back_ps'])} at most; intervals that would be negative are not "
             "measured."
         )
@@ -217,18 +230,30 @@ def _traffic(data: Data) -> Iterable[Finding]:
     if not rows:
         yield replace(_none(data, "Traffic", "No request of a queue pair was seen."), tone="warning")
         return
-    sent = _sum(rows, "new_payload_bytes")
+    answered = max((int(one["read_answer_bytes"]) for one in data["interfaces"]), default=0)
+    sent = _sum(rows, "new_payload_bytes") + answered
     first, last = data["roce_first_at_ps"], data["roce_last_at_ps"]
     took = 0 if first is None else last - first
     most = max(rows, key=lambda row: row["new_payload_bytes"])
     rate = _rate(sent, took)
+    in_answers = (
+        f" {text.size(answered)} of that came in READ responses, which are not told apart by queue pair; "
+        "those that came twice count twice."
+        if answered
+        else ""
+    )
+    of_most = (
+        f" Most{' of the rest' if answered else ''} is of {pair(data, most)}: "
+        f"{text.size(most['new_payload_bytes'])}{_own_rate(most)}."
+        if most["new_payload_bytes"]
+        else ""
+    )
     over = f" over the {duration(took)} between the first and the last RoCEv2 packet" if took else ""
     yield Finding(
         "Throughput",
         rate,
         f"of payload{over}, in {text.plural(len(rows), 'queue pair')}: {text.size(sent)} in "
-        f"{text.plural(_sum(rows, 'messages'), 'message')}. Most is of {pair(data, most)}: "
-        f"{text.size(most['new_payload_bytes'])}{_own_rate(most)}.",
+        f"{text.plural(_sum(rows, 'messages'), 'message')}.{in_answers}{of_most}",
     )
 
 
@@ -247,8 +272,9 @@ def _own_rate(row: Data) -> str:
 
 def _losses(data: Data) -> Iterable[Finding]:
     rows = nearest_receiver(data)
-    gaps, missing, late = (_sum(rows, key) for key in ("gaps", "missing", "out_of_order"))
-    naks = sum(row["naks"][0] for row in nearest_sender(data))
+    gaps, late = _sum(rows, "gaps"), _sum(rows, "out_of_order")
+    naks, *errors = _naks(data)
+    not_ready = _sum(nearest_sender(data), "rnr_naks") + data["unassigned_rnr_naks"]
     answers = max((int(one["read_answers"]) for one in data["interfaces"]), default=0)
     unfollowed = (
         f" {text.plural(answers, 'READ response')} are counted, not followed: a loss among them is not seen."
@@ -260,11 +286,41 @@ def _losses(data: Data) -> Iterable[Finding]:
             f" The program that captured lost {text.plural(data['lost_by_capture'], 'frame')}, as the file "
             "says: gaps may be its own."
         )
+    if gaps or naks or late:
+        yield _lost(data, rows, naks, unfollowed)
+    else:
+        others = " of a PSN sequence error" if any(errors) or not_ready else ""
+        words = f"No gap in any PSNs, and no NAK{others}."
+        unseen = not any(row["packets"] for row in rows) and data["classes"]["read"]
+        if unseen:
+            words = f"No NAK{others}. No request was seen, and a gap shows only in the PSNs of requests."
+        none = _none(data, "Losses", words + unfollowed)
+        surer = none.figure == "none" and (unfollowed or unseen)
+        yield replace(none, figure="none seen", tone="warning") if surer else none
+    if not_ready:
+        yield Finding(
+            "Not ready",
+            text.count(not_ready),
+            f"{'RNR NAK' if not_ready == 1 else 'RNR NAKs'}, with which a receiver says that it has no buffer "
+            "for a message yet.",
+            "warning",
+        )
+    if any(errors):
+        names = ("invalid request", "remote access", "remote operational", "other")
+        told = ", ".join(f"{text.count(n)} {name}" for n, name in zip(errors, names, strict=True) if n)
+        yield Finding("Errors", text.count(sum(errors)), f"NAKs that end a queue pair: {told}.", "fault")
+
+
+def _naks(data: Data) -> list[int]:
+    """By code; those whose requests were not seen, too."""
+    of_rows = zip(*(row["naks"] for row in nearest_sender(data)), strict=True)
+    known = [sum(of_code) for of_code in of_rows] or [0] * 5
+    return [n + unassigned for n, unassigned in zip(known, data["unassigned_naks"], strict=True)]
+
+
+def _lost(data: Data, rows: list[Data], naks: int, unfollowed: str) -> Finding:
+    gaps, missing, late = (_sum(rows, key) for key in ("gaps", "missing", "out_of_order"))
     unseen_gaps = _sum(rows, "unseen_gaps")
-    if not gaps and not naks and not late:
-        none = _none(data, "Losses", "No gap in any PSNs, and no NAK." + unfollowed)
-        yield replace(none, figure="none seen") if unfollowed and none.figure == "none" else none
-        return
     words = (
         f"{text.plural(gaps, 'gap')} in PSNs, {text.plural(missing, 'packet')} long; "
         f"{text.plural(naks, 'NAK')}"
@@ -272,9 +328,10 @@ def _losses(data: Data) -> Iterable[Finding]:
     words += " of a PSN sequence error."
     if unseen_gaps:
         words += (
-            f" {text.plural(unseen_gaps, 'gap')}, {text.plural(_sum(rows, 'unseen'), 'packet')} long, were "
-            "acknowledged and never retransmitted: those packets arrived, and the point of capture did not "
-            "see them. It lost them, or they took another way."
+            f" {text.plural(unseen_gaps, 'gap')}, {text.plural(_sum(rows, 'unseen'), 'packet')} long, "
+            f"{'was' if unseen_gaps == 1 else 'were'} acknowledged and never retransmitted: those packets "
+            "arrived, and the point of capture did not see them. It lost them, or they took another way"
+            f"{', or are among the frames that were not read' if not_read(data) else ''}."
         )
     if late:
         words += (
@@ -287,12 +344,7 @@ def _losses(data: Data) -> Iterable[Finding]:
     words += unfollowed
     events = max(gaps - unseen_gaps, naks)
     figure = text.plural(events, "event") if events or late else "none seen"
-    yield Finding("Losses", figure, words, "warning")
-    others = [sum(row["naks"][code] for row in nearest_sender(data)) for code in range(1, 5)]
-    if any(others):
-        names = ("invalid request", "remote access", "remote operational", "other")
-        told = ", ".join(f"{text.count(n)} {name}" for n, name in zip(others, names, strict=True) if n)
-        yield Finding("Errors", text.count(sum(others)), f"NAKs that end a queue pair: {told}.", "fault")
+    return Finding("Losses", figure, words, "warning")
 
 
 def _recoveries(data: Data) -> Iterable[Finding]:
@@ -343,13 +395,16 @@ def _marks(data: Data) -> Iterable[Finding]:
         else ""
     )
     if most is None or not most["ce"]:
-        ect = any(row["ect"] for row in data["connections"])
-        words = (
-            "No packet was marked CE."
-            if ect or not data["classes"]["read"]
-            else "No packet was marked, and none may be: they are not ECN-capable."
-        )
-        yield _none(data, "ECN marks", words + outer)
+        requests = [row for row in data["connections"] if row["packets"]]
+        words = "No packet was marked CE."
+        if requests and not any(row["ect"] for row in data["connections"]):
+            words = "No packet was marked, and none may be: they are not ECN-capable."
+        unseen = data["classes"]["read"] and not requests
+        if unseen:
+            words += " No request was seen, and it is requests that switches mark."
+        none = _none(data, "ECN marks", words + outer)
+        surer = unseen and none.figure == "none"
+        yield replace(none, figure="none seen", tone="warning") if surer else none
         return
     rows = nearest_receiver(data)
     share = most["ce"] / most["roce"]
@@ -369,7 +424,7 @@ def _notifications(data: Data) -> Iterable[Finding]:
         return
     gaps = data["cnp_gaps"]
     words = "congestion notifications."
-    if gaps:
+    if gaps and not _of_one_moment(data):
         words += (
             f" Those of a queue pair are {duration(gaps['least_ps'])} apart at least, "
             f"{duration(gaps['p50_ps'])} in the "
@@ -448,10 +503,12 @@ def _pauses(data: Data) -> Iterable[Finding]:
     )
     if one["speed_bps"] is None:
         words += (
-            " The capture does not say how fast the link is, so a pause is counted to the frame that ends it."
+            " The capture does not say how fast the link is, so a pause is counted to the frame that ends it; "
+            "one that ran out by itself was shorter."
         )
     words += " The share is of the time from the first frame to the last."
-    yield Finding("Pauses", text.share(share), words, "warning")
+    figure = text.share(share) if one["speed_bps"] is not None else f"at most {text.share(share)}"
+    yield Finding("Pauses", figure, words, "warning")
 
 
 def _link_pauses(data: Data) -> Iterable[Finding]:
@@ -473,7 +530,7 @@ def _link_pauses(data: Data) -> Iterable[Finding]:
 
 def _round_trips(data: Data) -> Iterable[Finding]:
     trips = data["round_trips"]
-    if trips:
+    if trips and not _of_one_moment(data):
         yield Finding(
             "Round trips",
             duration(trips["p50_ps"]),
