@@ -368,39 +368,39 @@ def test_a_lab_that_is_not_there_names_the_examples() -> None:
         (
             readers.rdma,
             "link mlx5_0/1 np_cnp_sent 184\nlink mlx5_1/1 np_cnp_sent 0\n",
-            "found 2: mlx5_0/1, mlx5_1/1",
+            "found 2 links: mlx5_0/1, mlx5_1/1",
         ),
         (
             readers.rdma,
             json.dumps([{"ifname": one, "port": 1, "np_cnp_sent": 1} for one in ("mlx5_0", "mlx5_1")]),
-            "found 2: mlx5_0/1, mlx5_1/1",
+            "found 2 links: mlx5_0/1, mlx5_1/1",
         ),
         (readers.ethtool, "NIC statistics:\n rx_a: 1\nNIC statistics:\n rx_a: 2\n", "rx_a comes again"),
         (
             readers.perftest,
             " #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n"
             " 2 5000 0.05 0.04 2.700000\n 65536 5000 97.80 97.60 0.186157\n",
-            "found 2 (2 B, 65536 B)",
+            "found 2 sizes: 2 B, 65536 B",
         ),
         (
             readers.perftest,
             '{"results": {"MsgSize": 2, "BW_average": 1}, "results": {"MsgSize": 4, "BW_average": 1}}',
-            "found 2 (2 B, 4 B)",
+            "found 2 sizes: 2 B, 4 B",
         ),
         (
             readers.perftest,
             json.dumps({"results": [{"MsgSize": 2, "BW_average": 1}, {"MsgSize": 4, "BW_average": 1}]}),
-            "found 2 (2 B, 4 B)",
+            "found 2 sizes: 2 B, 4 B",
         ),
         (
             readers.perftest,
             "{\nresults: {\nMsgSize: 2,\nBW_average: 1.00,\n},\n{\nMsgSize: 4,\nBW_average: 1.00,\n},\n}\n",
-            "found 2 (2 B, 4 B)",
+            "found 2 sizes: 2 B, 4 B",
         ),
         (
             readers.rdma,
             "link mlx5_0/1 np_cnp_sent 184\nlink mlx5_0/1 np_cnp_sent 190\n",
-            "found 2: mlx5_0/1, mlx5_0/1",
+            "found 2 links: mlx5_0/1, mlx5_0/1",
         ),
         (readers.rdma, "np_cnp_sent 184\nnp_cnp_sent 0\n", "np_cnp_sent comes again"),
         (
@@ -410,29 +410,34 @@ def test_a_lab_that_is_not_there_names_the_examples() -> None:
                 " Sent 1 bytes 1 pkt (dropped 0, overlimits 0 requeues 0)\n backlog 0b 0p requeues 0\n"
                 for kind, device in (("red", "eth0"), ("pfifo_fast", "eth1"))
             ),
-            "one device, as tc -s qdisc show dev eth0 prints it; found eth0, eth1",
+            "found 2 devices: eth0, eth1, expected one device, as tc -s qdisc show dev eth0 prints it",
         ),
         (
             readers.tc,
             json.dumps([{"kind": "pfifo", "dev": one, "root": True, "bytes": 1} for one in ("a", "b")]),
-            "one device, as tc -s qdisc show dev a prints it; found a, b",
+            "found 2 devices: a, b, expected one device, as tc -s qdisc show dev a prints it",
         ),
         (
             readers.tc,
             json.dumps([{"kind": "pfifo", "root": True, "bytes": one} for one in (1, 2)]),
-            "one root, as tc -s qdisc show dev DEV prints it; found 2",
+            "found 2, expected one root, as tc -s qdisc show dev DEV prints it",
         ),
         (
             readers.mpstat,
             json.dumps({"sysstat": {"hosts": [{"nodename": one, "statistics": []} for one in ("a", "b")]}}),
-            "found 2: a, b",
+            "found 2 machines: a, b, expected one run of mpstat",
         ),
-        (readers.mpstat, "Linux 6.1 (a)  01/01/26\nLinux 6.1 (b)  01/01/26\n", "found 2: a, b"),
+        (
+            readers.mpstat,
+            "Linux 6.1 (a)  01/01/26\nLinux 6.1 (b)  01/01/26\n",
+            "found 2 machines: a, b, expected one run of mpstat",
+        ),
     ],
 )
 def test_of_several_none_is_chosen_silently(reader: Any, text: str, expected: str) -> None:
-    with pytest.raises(readers.Unread, match=re.escape(expected)):
+    with pytest.raises(readers.Unread) as caught:
         reader(text)
+    assert expected in f"found {caught.value.found}, expected {caught.value}"
 
 
 @pytest.mark.parametrize(("average", "bps"), [(97.60, 97.6e9), (11634.83, 97.6e9)])
@@ -487,3 +492,68 @@ def test_two_files_of_one_name_must_agree(tmp_path: Path) -> None:
     table.write_text(table.read_text().replace("1300.00", "1200.00"))
     with pytest.raises(InputError, match=r"perftest\.txt: found other figures than in perftest\.json"):
         recorded.read(lab, outputs, test)
+
+
+def recorded_lines(outputs: Path) -> list[str]:
+    lab, _ = read("poor-mans-cp")
+    test = next(one for one in lab.tests if one.name == "bandwidth")
+    return recorded.read(lab, outputs, test).missing
+
+
+def growth(outputs: Path, counter: str) -> int | None:
+    """What a counter of vm00 grew by in the run that is made of the records; None: the run does not have it."""
+    out = outputs.parent / "out"
+    assert cli.main(["lab", "collect", "poor-mans-cp", str(outputs), "--out", str(out), "--force", "-q"]) == 0
+    rows = Result.load(out).counters.to_pylist()
+    return next((row["value"] for row in rows if (row["node"], row["counter"]) == ("h0", counter)), None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "grew", "line"),
+    [
+        (7, 12, 5, None),
+        (7, 3, 3, "np_cnp_sent fell from 7 to 3: it was reset, and counts from 0 there"),
+        (7, None, None, "recorded only before the test, which tells nothing of it"),
+        (None, 12, 12, "not recorded before the test, taken as counted from 0"),
+    ],
+)
+def test_counters_are_what_they_grew_by_during_the_test(
+    tmp_path: Path, before: int | None, after: int | None, grew: int | None, line: str | None
+) -> None:
+    outputs = tmp_path / "outputs"
+    shutil.copytree(OUTPUTS / "poor-mans-cp", outputs)
+    for when, value in (("before", before), ("after", after)):
+        file = outputs / "bandwidth" / when / "vm00" / "rdma-mlx5_0.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        if value is not None:
+            file.write_text(f"link mlx5_0/1 np_cnp_sent {value}\n")
+    lines = [one for one in recorded_lines(outputs) if "mlx5_0 at vm00" in one]
+    assert lines == ([f"rdma statistic of mlx5_0 at vm00: {line}"] if line else [])
+    assert growth(outputs, "np_cnp_sent") == grew
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["after/vm02/rdma-mlx5_0.txt", "before/vm00/ethtool-eth9.txt", "during-1/hv/tc-eth9.json"],
+)
+def test_records_of_what_the_lab_does_not_have_are_named(tmp_path: Path, file: str) -> None:
+    outputs = tmp_path / "outputs"
+    shutil.copytree(OUTPUTS / "poor-mans-cp", outputs)
+    known = recorded_lines(outputs)
+    path = outputs / "bandwidth" / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (path.parents[1] / "at").write_text("1")
+    path.write_text("np_cnp_sent 184\n")
+    _, host, name = file.partition(".")[0].split("/")
+    line = f"{name} of {host}: recorded and not read, for poor-mans-cp has no such host, interface or device"
+    assert [one for one in recorded_lines(outputs) if one not in known] == [line]
+
+
+@pytest.mark.parametrize(("text", "found"), [("", "an empty file"), ("\n oops\nmore", "'oops'")])
+def test_the_first_words_of_a_text_of_another_kind_are_told(tmp_path: Path, text: str, found: str) -> None:
+    outputs = tmp_path / "outputs"
+    shutil.copytree(OUTPUTS / "poor-mans-cp", outputs)
+    (outputs / "bandwidth" / "perftest.txt").write_text(text)
+    with pytest.raises(InputError, match=re.escape(f"perftest.txt: found {found}, expected the table")):
+        recorded_lines(outputs)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tailback.errors import InputError
 from tailback.lab.model import Lab
 from tailback.lab.readers import BITS_PER_MIB, MAX_COUNTER
-from tailback.lab.recorded import RecordedTest, duration_s
+from tailback.lab.recorded import GAUGES, RecordedTest, duration_s
 from tailback.live.recording import LiveRecording, empty_flows, flows_of, signals_of
 from tailback.plan import make_plan
 from tailback.results import Result
@@ -27,8 +27,6 @@ MEASURED = "measured.csv"
 """The file of a result that `tailback fit` reads."""
 TOLERANCE = 0.01
 """Of a figure, in that file: how exact perftest is taken to be. No document says; one may edit it."""
-_GAUGES = ("outbound_pci_stalled_wr", "outbound_pci_stalled_rd")
-"""Shares of the last second in %, no counts (mlx5): the most that was seen."""
 _OF_HOSTS = ("np_cnp_sent", "rp_cnp_handled", "out_of_sequence", "packet_seq_err", "local_ack_timeout_err")
 """Counters of hosts that the simulator has as series."""
 _DISCARDED = ("discarded_out_of_order", "discarded_duplicate")
@@ -52,6 +50,11 @@ def result_of(lab: Lab, scenario: Scenario, one: RecordedTest, latencies: list[R
     result = Result.from_recording(scenario, make_plan(scenario), recording, 0.0, 0.0, False)
     result.outputs[MEASURED] = made.observations(latencies).encode()
     return result
+
+
+def _grew(then: int, now: int) -> int:
+    """What a counter grew by; one that fell was reset."""
+    return now - then if now >= then else now
 
 
 class _Made:
@@ -94,8 +97,9 @@ class _Made:
             return {}
         names = {name for _, values in seen for name in values}
         return {
-            name: [max(0, now.get(name, 0) - then.get(name, 0)) for (_, then), (_, now) in pairwise(seen)]
-            if name not in _GAUGES
+            name: [_grew(then.get(name, 0), now.get(name, 0)) for (_, then), (_, now) in pairwise(seen)]
+            if name not in GAUGES
+            # The most that was seen.
             else [max(values.get(name, 0) for _, values in seen)]
             for name in sorted(names)
         }

@@ -25,13 +25,16 @@ PRINTED_RATES_DIFFER = 0.25
 class Unread(ValueError):  # noqa: N818  it is what was found
     """A text that is not what the tool prints; the text says what was expected.
 
-    `at`: where in the text, in characters, if one place is wrong; or `value`, the number that is wrong.
+    `at`: where in the text, in characters, if one place is wrong; or `value`, the number that is wrong. `found`: what
+    was found instead, in words, if it is more than a text of another kind.
     """
 
-    def __init__(self, expected: str, at: int | None = None, value: float | None = None) -> None:
+    def __init__(
+        self, expected: str, at: int | None = None, value: float | None = None, found: str | None = None
+    ) -> None:
         """What was expected."""
         super().__init__(expected)
-        self.at, self.value = at, value
+        self.at, self.value, self.found = at, value, found
 
     def line_in(self, text: str) -> int | None:
         """The line of the text that is wrong, if it is known."""
@@ -90,8 +93,8 @@ def _once(names: list[tuple[str, int]], expected: str) -> None:
 def _one_link(links: list[str]) -> None:
     if len(links) > 1:
         raise Unread(
-            f"counters of one link, as rdma statistic show link {links[0]} prints them; found "
-            f"{len(links)}: {', '.join(links[:4])}"
+            f"counters of one link, as rdma statistic show link {links[0]} prints them",
+            found=f"{len(links)} links: {', '.join(links[:4])}",
         )
 
 
@@ -138,7 +141,8 @@ def tc(text: str) -> QdiscCounters:
     devices = sorted({one.device for one in found if one.device})
     if len(devices) > 1:
         raise Unread(
-            f"one device, as tc -s qdisc show dev {devices[0]} prints it; found {', '.join(devices[:4])}"
+            f"one device, as tc -s qdisc show dev {devices[0]} prints it",
+            found=f"{len(devices)} devices: {', '.join(devices[:4])}",
         )
     for what, chosen in (
         ("RED", [one for one in found if one.counters.kind == "red"]),
@@ -146,7 +150,7 @@ def tc(text: str) -> QdiscCounters:
         ("discipline", found),
     ):
         if len(chosen) > 1:
-            raise Unread(f"one {what}, as tc -s qdisc show dev DEV prints it; found {len(chosen)}")
+            raise Unread(f"one {what}, as tc -s qdisc show dev DEV prints it", found=str(len(chosen)))
         if chosen:
             return chosen[0].counters
     raise AssertionError("one of the three is there")
@@ -262,7 +266,9 @@ def _mpstat_json(text: str) -> list[_Shares]:
 
 def _one_machine(names: list[str]) -> None:
     if len(names) > 1:
-        raise Unread(f"one run of mpstat on one machine; found {len(names)}: {', '.join(names[:4])}")
+        raise Unread(
+            "one run of mpstat on one machine", found=f"{len(names)} machines: {', '.join(names[:4])}"
+        )
 
 
 def _mpstat_text(text: str) -> list[_Shares]:
@@ -300,7 +306,7 @@ def _one_size(sizes: Sequence[object]) -> None:
     """Of several sizes of messages none is chosen silently."""
     if len(sizes) > 1:
         shown = ", ".join(f"{size} B" for size in sizes[:4])
-        raise Unread(f"results of one message size, as -s has them; found {len(sizes)} ({shown}): keep one")
+        raise Unread("results of one message size, as -s has them", found=f"{len(sizes)} sizes: {shown}")
 
 
 def _perftest_json(text: str) -> Perftest:

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from tailback.errors import InputError
+from tailback.errors import InputError, plain
 from tailback.lab import readers
 from tailback.lab.model import Lab, LabTest
 from tailback.lab.readers import Perftest, QdiscCounters, Unread
 
+GAUGES = ("outbound_pci_stalled_wr", "outbound_pci_stalled_rd")
+"""Shares of the last second in %, no counts (mlx5)."""
 MOST_BYTES = 16 << 20
 MAX_S = 1e6
 """How long a test may have run, in seconds."""
@@ -79,12 +82,20 @@ def read(lab: Lab, folder: Path, test: LabTest) -> RecordedTest:
     first, last = snapshots[0], snapshots[-1]
     for what, kind, keys in _wanted(lab):
         for key in keys:
-            there = [key in getattr(one, kind) for one in (first, last)]
-            if not any(there):
-                missing.append(f"{what} of {key[1]} at {key[0]}: not recorded")
-            elif not all(there):
-                text = f"only {'before' if there[0] else 'after'} the test"
-                missing.append(f"{what} of {key[1]} at {key[0]}: recorded {text}, taken as counted from 0")
+            name = f"{what} of {key[1]} at {key[0]}"
+            there = [shot for shot in snapshots if key in getattr(shot, kind)]
+            if not there:
+                missing.append(f"{name}: not recorded")
+            elif there == [first]:
+                missing.append(f"{name}: recorded only before the test, which tells nothing of it")
+                del getattr(first, kind)[key]
+                continue
+            elif there[0] is not first:
+                missing.append(f"{name}: not recorded before the test, taken as counted from 0")
+            elif there[-1] is not last:
+                missing.append(f"{name}: not recorded after the test, counted up to the last look during it")
+            missing += [f"{name}: {text}" for text in _fallen([getattr(shot, kind)[key] for shot in there])]
+    missing += _strangers(lab, where)
     cores = {}
     for bridge in lab.bridges:
         found = _one(where / "during" / bridge.host, "mpstat", readers.mpstat)
@@ -93,6 +104,35 @@ def read(lab: Lab, folder: Path, test: LabTest) -> RecordedTest:
         else:
             cores[bridge.host] = found
     return RecordedTest(test, result, snapshots, cores, missing)
+
+
+def _fallen(values: list[dict[str, int]] | list[QdiscCounters]) -> list[str]:
+    """Counters that became smaller."""
+    counters = [one if isinstance(one, dict) else one.counters for one in values]
+    return [
+        f"{name} fell from {then[name]:,} to {now[name]:,}: it was reset, and counts from 0 there"
+        for then, now in pairwise(counters)
+        for name in sorted(then.keys() & now.keys())
+        if now[name] < then[name] and name not in GAUGES
+    ]
+
+
+def _strangers(lab: Lab, where: Path) -> list[str]:
+    """Files of a test that have counters of a host, an interface or a device that the lab does not have."""
+    wanted = {(host, f"{kind}-{name}") for _, kind, keys in _wanted(lab) for host, name in keys}
+    wanted |= {(bridge.host, f"tc-{port.interface}") for bridge in lab.bridges for port in bridge.ports}
+    wanted |= {(bridge.host, "mpstat") for bridge in lab.bridges}
+    found = sorted(
+        (path.parent.name, path.stem)
+        for path in where.glob("*/*/*")
+        if path.name.startswith(("ethtool-", "rdma-", "tc-", "mpstat."))
+        and path.suffix in (".json", ".txt")
+        and (path.parent.name, path.stem) not in wanted
+    )
+    return [
+        f"{name} of {host}: recorded and not read, for {lab.name} has no such host, interface or device"
+        for host, name in dict.fromkeys(found)
+    ]
 
 
 def duration_s(test: LabTest, result: Perftest) -> float:
@@ -179,8 +219,14 @@ def _of_file(file: Path, reader: Callable[[str], _Read]) -> _Read | None:
         return reader(text)
     except Unread as error:
         line = error.line_in(text)
-        place, wrong = (file, "something else") if line is None else (f"{file}:{line}", "another number")
-        raise InputError.at(str(place), f"found {wrong}, expected {error}") from None
+        place, wrong = (file, _begin(text)) if line is None else (f"{file}:{line}", "another number")
+        raise InputError.at(str(place), f"found {error.found or wrong}, expected {error}") from None
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError):
-        text = "found something else, expected what the tool of its name prints"
+        text = f"found {_begin(text)}, expected what the tool of its name prints"
         raise InputError.at(str(file), text) from None
+
+
+def _begin(text: str) -> str:
+    """The first words of a text, in a message."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return f"{plain(line[:60])!r}" if line else "an empty file"
