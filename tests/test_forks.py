@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import tailback
 import tailback.cli as cli
+from tailback.results import Result
 
 CASE = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc" / "single_flow"
 
@@ -135,3 +136,51 @@ def test_what_a_fork_has_without_a_key_is_said(files: Path, capsys: pytest.Captu
     told = [line for line in capsys.readouterr().err.splitlines() if "ConWeave" in line]
     assert len(told) == 1
     assert "retransmission timer" in told[0]
+
+
+def test_a_key_that_no_fork_has_cannot_be_ignored(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--ignore", "LB_MODE") == 0, "another file of the same user may have it"
+    capsys.readouterr()
+    assert run("--ignore", "LB_MOD") == 2
+    assert capsys.readouterr().err.startswith("--ignore LB_MOD: expected FLOW_FILE, or a key of a fork")
+
+
+def test_rows_beyond_the_count_are_said_to_be_unread(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flow, topology = (files / "flow.txt").read_text(), (files / "topology.txt").read_text()
+    assert run() == 0
+    assert "not read" not in capsys.readouterr().err
+    words = flow.split()
+    count, row = int(words[0]), " ".join(words[1:7])
+    rows = "".join(" ".join(words[at : at + 6]) + "\n" for at in range(1, 1 + 6 * count, 6))
+    (files / "flow.txt").write_text(f"{count}\n{rows}\n{row}\n{row}\n")
+    assert run() == 0
+    said = f"flow.txt:{count + 3}: warning: this row and what follows is not read: the file says that it has"
+    assert said in capsys.readouterr().err
+    (files / "flow.txt").write_text(f"{count}\n{rows}\nFirst line: flow #\nsrc dst pg dport bytes start\n")
+    assert run() == 0
+    assert "not read" not in capsys.readouterr().err
+    link = topology.strip().splitlines()[-1]
+    (files / "topology.txt").write_text(f"{topology.rstrip()}\n{link}\n")
+    assert run() == 0
+    assert "topology.txt:" in (errors := capsys.readouterr().err)
+    assert "this row and what follows is not read: the file says that it has" in errors
+
+
+def test_a_node_without_a_link_is_no_host_of_the_run(files: Path) -> None:
+    topology = (files / "topology.txt").read_text().split(maxsplit=1)
+    (files / "topology.txt").write_text(f"{int(topology[0]) + 1} {topology[1]}")
+    assert run() == 0
+    assert cli.main(["report", "x"]) == 0
+
+
+def test_a_host_with_several_links_has_the_rate_of_all(files: Path) -> None:
+    """Flows of different hosts come to one host over both of its links."""
+    (files / "topology.txt").write_text(
+        "6 2 6\n4 5\n0 4 100Gbps 1us 0\n1 5 100Gbps 1us 0\n2 4 100Gbps 1us 0\n2 5 100Gbps 1us 0\n"
+        "3 4 100Gbps 1us 0\n4 5 100Gbps 1us 0\n"
+    )
+    (files / "flow.txt").write_text("2\n0 2 3 100 10000000 2.0\n1 2 3 100 10000000 2.0\n")
+    assert run() == 0
+    result = Result.load(files / "x")
+    assert result.meta["line_rate_bps"]["h2"] == 200_000_000_000
+    assert result.summary["goodput"]["of_line_rate"] <= 1

@@ -121,12 +121,17 @@ def refuse_foreign(keys: Collection[ForeignKey], ignore: Collection[str]) -> Non
     Raises:
         InputError: has a line for each key.
     """
+    if unknown := [name for name in ignore if name not in FORK_KEYS and name != "FLOW_FILE"]:
+        raise InputError.at(
+            f"--ignore {plain(unknown[0])}",
+            "expected FLOW_FILE, or a key of a fork such as LB_MODE or CNP_INTERVAL",
+        )
     problems = [
         Problem(
             key.place,
             (),
             f"{key.name}: found {plain(key.value.decode('utf-8', 'backslashreplace'))}, {key.why}; "
-            f"expected a value that runs here{_same(key.name)}, or --ignore {key.name}",
+            f"expected {_same(key.name)}--ignore {key.name}",
         )
         for key in keys
         if key.name not in ignore
@@ -137,7 +142,7 @@ def refuse_foreign(keys: Collection[ForeignKey], ignore: Collection[str]) -> Non
 
 def _same(name: str) -> str:
     same = FORK_KEYS[name].same
-    return f" ({', '.join(value.decode() for value in same)})" if same else ""
+    return f"{' or '.join(value.decode() for value in same)}, which runs here, or " if same else ""
 
 
 def check_flow_form(

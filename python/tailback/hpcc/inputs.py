@@ -14,10 +14,11 @@ from tailback.hpcc.config import Config, read_config
 from tailback.hpcc.flows import read_flows, read_trace
 from tailback.hpcc.forks import FORK_KEYS, NS3_RDMA, check_flow_form, refuse_foreign
 from tailback.hpcc.keys import HPCC_VARIANT
-from tailback.hpcc.tokens import named, read_bytes
+from tailback.hpcc.tokens import named, read_bytes, unread_row
 from tailback.hpcc.topology import Topology, read_topology
 from tailback.limits import FLOWS_BYTES, HPCC_CONFIG_BYTES, HPCC_TOPOLOGY_BYTES
 from tailback.rows import Rows
+from tailback.text import plural
 
 CONFIG_FILE = "config.txt"
 COPY_NAMES = {"TOPOLOGY_FILE": "topology.txt", "FLOW_FILE": "flow.txt", "TRACE_FILE": "trace.txt"}
@@ -65,6 +66,9 @@ def load_inputs(
                 ),
             )
     inputs.flows = read_flows(*texts["FLOW_FILE"], inputs.topology)
+    count = len(inputs.flows)
+    counted = f"the file says that it has {plural(count, 'flow')}"
+    inputs.warnings += unread_row(*texts["FLOW_FILE"], 1 + 6 * count, 6, counted)
     if "TRACE_FILE" in texts:
         read_trace(*texts["TRACE_FILE"])
     return inputs
@@ -114,6 +118,9 @@ def _load(
         warnings += more
     # Forks use later versions of ns-3, which round delays to the nearest nanosecond.
     topology = read_topology(*texts["TOPOLOGY_FILE"], nearest=read["TAILBACK_VARIANT"] != HPCC_VARIANT)
+    links = len(topology.links)
+    counted = f"the file says that it has {plural(links, 'link')}"
+    warnings += unread_row(*texts["TOPOLOGY_FILE"], 3 + len(topology.switches) + 5 * links, 5, counted)
     files[CONFIG_FILE] = _renamed(data, read, keys)
     return HpccInputs(_name(path), read, topology, Rows(), files, warnings), texts
 

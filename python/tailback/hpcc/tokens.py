@@ -68,6 +68,22 @@ def refusal(place: str, word: bytes | None, expected: str) -> InputError:
     )
 
 
+MOST_LOOKED_AT_BYTES = 4 << 20
+"""Longer files are written by programs, which count."""
+
+
+def unread_row(file: str, data: bytes, read: int, columns: int, counted: str) -> list[str]:
+    """A warning where a row like those that were read follows the `read` tokens that the count asks for."""
+    if len(data) > MOST_LOOKED_AT_BYTES:
+        return []
+    rest = data.split(None, read)[read:]
+    row = rest[0].split(b"\n", 1)[0].split() if rest else []
+    if len(row) != columns or not all(word[:1].isdigit() for word in row):
+        return []
+    line = data[: len(data) - len(rest[0])].count(b"\n") + 1
+    return [f"{file}:{line}: warning: this row and what follows is not read: {counted}"]
+
+
 class Tokens:
     """Reads the tokens of a file in order. Every error is an `InputError` with file and line."""
 

@@ -60,7 +60,8 @@ def standing_still(result: _Run) -> list[dict[str, Any]]:
     if any(fault["kind"] == "deadlock" for fault in result.meta["faults"]):
         return []
     bins = result.bins
-    slowest_bps = min(result.meta["line_rate_bps"].values(), default=1e9)
+    # A node without a link has no rate.
+    slowest_bps = min(filter(None, result.meta["line_rate_bps"].values()), default=1e9)
     min_s = max(
         MIN_SHARE_OF_RUN * bins.end_s,
         MIN_LINK_DELAYS * _longest_delay_s(result),

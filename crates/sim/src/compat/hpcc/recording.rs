@@ -158,7 +158,10 @@ pub(super) fn recording(
         ("nak", EntryKind::Nack),
         ("pfc", EntryKind::Pfc),
     ];
-    let line_rate = |node: u32| world.first_port(node).map_or(0, |port| world.ports[port].rate);
+    // A host may have several links, and its flows use all of them; a node without a link has a rate of 0.
+    let mut rates = vec![0; world.plan.nodes as usize];
+    world.ports.iter().for_each(|port| rates[port.node as usize] += port.rate);
+    let line_rate = |node: u32| rates[node as usize];
     let meta = Meta {
         name: world.plan.name.clone(),
         seed: world.plan.seed,
