@@ -178,7 +178,15 @@ def test_bad_input_is_a_line(
         (["measured.csv", "lab.yaml", "--free", "x"], '--free: found "x", expected PATH=LOW..HIGH, or PATH='),
         (
             ["bad.csv", "lab.yaml", "--free", FREE],
-            "bad.csv:2: found the column tolerence, expected measure, ",
+            "bad.csv:1: found the column tolerence, expected measure, ",
+        ),
+        (
+            ["long.csv", "lab.yaml", "--free", FREE],
+            "long.csv:3: found more values than columns, expected one",
+        ),
+        (
+            ["bare.csv", "lab.yaml", "--free", FREE],
+            "bare.csv: found no row below a header, expected measure, ",
         ),
         (["--resume", "nothing"], "nothing: found no asked.json, expected the folder of a fit"),
     ],
@@ -187,6 +195,8 @@ def test_wrong_words_are_a_line(
     words: list[str], line: str, lab: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (lab / "bad.csv").write_text("measure,value,tolerence\njain_index,1,2\n")
+    (lab / "long.csv").write_text("measure,value,tolerance\njain_index,1,2\njain_index,1,2,3\n")
+    (lab / "bare.csv").write_text("jain_index,1,2\n")
     assert cli.main(["fit", *words]) == 2
     err = capsys.readouterr().err
     assert err.removeprefix("measured.csv: ").startswith(line)

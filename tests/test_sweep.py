@@ -268,6 +268,17 @@ def test_effects_say_what_is_noise(loads: SweepResult) -> None:
     assert of["Iteration time, host.mtu"] == "cannot be said: no run has a value of it."
 
 
+def test_what_cannot_be_said_has_its_reason(tmp_path: Path) -> None:
+    """Where one value of a setting has runs, it is not said that no run has the figure."""
+    for values, why in (
+        (["1024B", "7B"], "runs of no two values have a seed in common."),
+        (["1024B"], "all points have the same value of host.mtu."),
+    ):
+        asked = {**ASKED, "vary": {"host.mtu": values}, "seeds": "1..2", "measures": ["Throughput"]}
+        done = sweep(asked, out=tmp_path / str(len(values)), executor=Threads(1))
+        assert f"Throughput, host.mtu: cannot be said: {why}" in done.lines()
+
+
 def test_where_no_point_is_possible_each_says_why() -> None:
     with pytest.raises(InputError) as refused:
         sweep(scenario=TINY, vary={"host.mtu": ["7B", "8B"]})

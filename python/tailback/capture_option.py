@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tailback.errors import InputError
 from tailback.scenario import Scenario
 from tailback.scenario.headroom import largest_packet
-from tailback.units import I64_MAX, UnitError, duration, size
+from tailback.units import I64_MAX, UnitError, duration, format_duration, size
 
 CAPTURE_FILE = "capture.pcapng"
 """In the folder of a run."""
@@ -59,6 +59,15 @@ class Capture(NamedTuple):
                     "--capture-bytes", f"found {keep!r}, expected {_MIN_SNAP_BYTES}B to 256KiB"
                 )
         return Capture(names, start, stop, kept)
+
+    def check_time(self, scenario: Scenario) -> None:
+        """Refuses a time in which the run has no frame."""
+        if self.start_ps >= (end_ps := scenario.run.duration):
+            raise InputError.at(
+                "--capture-time",
+                f"found a time that begins at {format_duration(self.start_ps)}, expected one that begins before "
+                f"the run ends, at {format_duration(end_ps)}",
+            )
 
     def max_bytes(self, scenario: Scenario) -> int:
         """Largest size of the capture: all its links full in both directions for its whole time."""

@@ -107,6 +107,8 @@ def run_checked(
     # Arrow takes a tenth of a second to load, and reading a scenario does not need it.
     from tailback.results import Result
 
+    if capture is not None:
+        capture.check_time(checked)
     plan = make_plan(checked)
     with own_controllers(checked):
         return carry_out(

@@ -278,21 +278,28 @@ def _rows(path: Path, content: bytes) -> Document:
     """A CSV of observations: a column with a dot in its name is a setting."""
     try:
         reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True)
+        header = reader.fieldnames is not None and reader.line_num
         rows = [(reader.line_num, row) for row in reader]
     except (UnicodeDecodeError, csv.Error) as error:
         text = f"found {' '.join(str(error).split())}, expected a CSV file in UTF-8"
         raise InputError.at(str(path), text) from None
     names = [name for name in Observation.model_fields if name != "set"]
+    if not rows:
+        raise InputError.at(
+            str(path), f"found no row below a header, expected {', '.join(names)}, or settings"
+        )
     observations: list[dict[str, Any]] = []
     origins: dict[tuple[str | int, ...], str] = {(): str(path), ("observations",): str(path)}
     for line, row in rows:
         one: dict[str, Any] = {}
         for name, value in row.items():
-            if name is None or (value and "." not in name and name not in names):
+            if name is None:
+                raise InputError.at(f"{path}:{line}", "found more values than columns, expected one for each")
+            if value and "." not in name and name not in names:
                 text = (
                     f"found the column {name or 'without a name'}, expected {', '.join(names)}, or settings"
                 )
-                raise InputError.at(f"{path}:{line}", text)
+                raise InputError.at(f"{path}:{header}", text)
             if value and value.strip():
                 (one.setdefault("set", {}) if "." in name else one)[name] = value.strip()
                 origins[("observations", len(observations), name)] = f"{path}:{line}"

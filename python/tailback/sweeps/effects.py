@@ -64,6 +64,10 @@ class Effect(NamedTuple):
     adjusted_p: float
     alone: Sequence[Alone] = ()
     """Pairs of points that are more than noise, where no mean over such pairs is."""
+    values: int = 2
+    """How many values of the setting there are."""
+    is_measured: bool = True
+    """Whether any run has the measure."""
 
     @property
     def is_noise(self) -> bool:
@@ -92,10 +96,15 @@ class Effect(NamedTuple):
     def in_words(self) -> str:
         """One line: the verdict, and the largest difference."""
         head, known = f"{self.shown.label}, {self.setting}: {self.verdict}", self._known
-        if self.verdict == "cannot be said" and self.pairs:
-            if all(not pair.difference.seeds for pair in self.pairs):
+        if self.verdict == "cannot be said":
+            if not self.is_measured:
                 return f"{head}: no run has a value of it."
-            return f"{head}: a difference needs two seeds."
+            if self.values < 2:
+                return f"{head}: all points have the same value of {self.setting}."
+            if self.pairs and all(not pair.difference.seeds for pair in self.pairs):
+                return f"{head}: runs of no two values have a seed in common."
+            if self.pairs:
+                return f"{head}: a difference needs two seeds."
         if self.verdict in ("cannot be said", "no difference"):
             return f"{head}."
         if not self.pairs:
@@ -125,16 +134,18 @@ def effects(
     """Of every setting on every measure; `sampled` says that the points are a sample."""
     found = []
     for one in shown:
+        is_measured = any(by_seed(number, one) for number in range(len(points)))
         correlated = []
         for setting in settings:
             if not sampled:
                 pairs, alone = _pairs(points, setting, one, by_seed)
-                found.append(Effect(setting, one, pairs, math.nan, math.nan, alone))
+                values = len(values_of(points, setting))
+                found.append(Effect(setting, one, pairs, math.nan, math.nan, alone, values, is_measured))
             else:
                 correlated.append((setting, *_correlation(points, setting, one, by_seed)))
         adjusted = noise.holm([p for *_, p in correlated])
         found += [
-            Effect(setting, one, [], correlation, p)
+            Effect(setting, one, [], correlation, p, is_measured=is_measured)
             for (setting, correlation, _), p in zip(correlated, adjusted, strict=True)
         ]
     return found
