@@ -12,16 +12,18 @@ from typing import Any
 
 from explain_truth import A_FEW_PERCENT, NONE, TIE, Key, Plan, Truth, doublings, record, throughput
 from tailback import library
-from tailback.explain import explain
+from tailback.explain import trials
 from tailback.plan import make_plan
 from tailback.reproduce.experiments import load_published
 from tailback.results import Result
-from tailback.scenario import load
+from tailback.scenario import load, loads
 
 SETTLED_LATER = {"roce-rocks/fat-tree-all-to-all-lossy", "roce-rocks/tcp-all-to-all"}
 """Runs whose quick form ends while their queues still fill for the first time: the full form is judged, which
 takes some ten minutes each."""
 HOST_LINKS: Key = ("link", "hosts")
+NEAR = 0.8
+"""A change of settings is right if it gains this part of what the best stage does."""
 LAST = 0.001
 """Traffic that begins in this share of a run, its last, is not what the run is about."""
 
@@ -84,10 +86,17 @@ def judge(name: str) -> tuple[Truth, Key]:
     scenario, plan = plan_of(name, quick=name not in SETTLED_LATER)
     result = Result.from_recording(scenario, plan, record(plan), 1.0, 1.0, False)
     result.meta["name"] = "hidden"
-    verdict = explain(result)
+    verdict = trials.answer(result)
     if verdict.key == NONE:
         return truth(plan), NONE
     found = truth(plan)
+    remedy = verdict.candidates[0].remedy
+    if remedy is not None and remedy.sets:
+        # A change of settings is as right as the stage if it gains about as much.
+        changed = make_plan(loads(result.setup.scenario_yaml, sets=list(remedy.sets)))
+        gain = throughput(changed, 1) / throughput(plan, 1) - 1
+        best = max(found.gains.values())
+        return found, found.stage if gain >= NEAR * best else verdict.key
     if verdict.key == HOST_LINKS and HOST_LINKS in found.gains:
         return found, HOST_LINKS
     # Of a group of stages any says which role they have.

@@ -48,7 +48,7 @@ def drawn(job: tuple[int, int], tried: bool) -> Row:
 
 
 def published(name: str) -> Row:
-    """A published run, by its counters alone: most take too long to be tried unasked."""
+    """A published run, tried if that takes less than a minute."""
     return Row(name, *explain_published.judge(name))
 
 

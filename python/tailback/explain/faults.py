@@ -72,7 +72,7 @@ def sentences(seen: Observed) -> list[str]:
     drops = without_headroom(seen)
     if drops:
         words = next(iter(drops.values()))
-        more = f", and {len(drops) - 1} ports more" if len(drops) > 1 else ""
+        more = f", and likewise at {text.plural(len(drops) - 1, 'other port')}" if len(drops) > 1 else ""
         said.append(f"A fault: {words}{more}.")
     gave_up, all_ = failed(seen)
     if gave_up:

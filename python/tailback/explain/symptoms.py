@@ -15,6 +15,7 @@ from tailback.explain.sender import Senders
 from tailback.explain.stages import FULL, SOME, Stages
 from tailback.explain.verdict import Symptom, full_stages, stages_passed
 from tailback.explain.ways import Pair, Port
+from tailback.recorded import standstill
 
 HELPS = 0.2
 """A change that helps less than this is not told with what is bad."""
@@ -81,8 +82,9 @@ def _with_remedy(symptom: Symptom, base: Outcome, trials: Sequence[Trial]) -> Sy
 
 def _stuck(case: Case) -> Iterator[Symptom]:
     for fault in case.faults:
-        words = fault["text"]
-        yield Symptom("stuck", f"{words[:1].upper()}{words[1:]}.")
+        if fault["kind"] == standstill.KIND:
+            words = fault["text"]
+            yield Symptom("stuck", f"{words[:1].upper()}{words[1:]}.")
 
 
 def _victims(case: Case) -> Iterator[Symptom]:

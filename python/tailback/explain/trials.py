@@ -26,6 +26,7 @@ from tailback.explain.triable import why_not
 from tailback.explain.verdict import (
     ALONE,
     ALONE_ENOUGH,
+    BROKEN,
     DEADLOCK,
     FAILED,
     INSIDE,
@@ -385,16 +386,17 @@ def _with_another_seed(bench: _Bench, one: Candidate) -> None:
 def _first(verdict: Verdict, candidates: list[Candidate]) -> Candidate:
     """What counters point to if it gains as much as anything; what is broken comes before what is slow."""
     for one in candidates:
-        # A host that blocks others comes before what is slow.
-        if one.stage.kind == "host" and worth(one) >= WORTH_IT:
+        if one.stage.kind in BROKEN and worth(one) >= WORTH_IT:
+            return one
+    best = worth(candidates[0])
+    for one in candidates:
+        # Settings that gain as much as faster hardware are what is wrong.
+        if one.remedy is not None and one.remedy.repairs and one.remedy.sets and worth(one) >= AS_GOOD * best:
             return one
     if verdict.candidates and not verdict.none:
         said = verdict.candidates[0].stage.kind, verdict.groups.name(verdict.candidates[0].stage)
         for one in candidates:
-            if (one.stage.kind, one.group) == said and (
-                worth(one) >= AS_GOOD * worth(candidates[0])
-                or (said[0] == "headroom" and worth(one) >= WORTH_IT)
-            ):
+            if (one.stage.kind, one.group) == said and worth(one) >= AS_GOOD * best:
                 return one
     return candidates[0]
 

@@ -22,6 +22,8 @@ IDLE_WINDOW = 0.35
 """Share of a window that waits in no queue, above which its sender waits for the round trip."""
 WASTED = 0.8
 """Part of what a wire carries that arrives for good, below which retransmissions fill it."""
+BROKEN = ("host", "headroom")
+"""Kinds of change that end what is broken: they come before all that is slow."""
 DEADLOCK = "deadlock"
 FAILED = "failed link"
 OFFERED = "the application offers no more"

@@ -17,6 +17,7 @@ from tailback.explain.remedy import Remedy
 from tailback.explain.stages import FULL, SOME, Figure
 from tailback.explain.verdict import (
     ALONE,
+    BROKEN,
     COMPUTING,
     FAILED,
     INSIDE,
@@ -121,7 +122,7 @@ def page(verdict: Verdict) -> Page:
     worst = max(verdict.symptoms, key=lambda one: one.gain, default=None)
     if worst is not None and worst.gain >= FAR_BETTER and worst.remedy is not None and worst.remedy.headline:
         first = verdict.candidates[0] if verdict.candidates and not verdict.none else None
-        if first is None or first.remedy is not worst.remedy:
+        if first is None or (first.remedy is not worst.remedy and first.stage.kind not in BROKEN):
             return _of_symptom(verdict, found, worst.remedy, bad)
     return replace(found, bad=bad)
 
