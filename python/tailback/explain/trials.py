@@ -131,10 +131,13 @@ def answer(
         CannotTry: it is to be tried and cannot be.
     """
     verdict = explain(result)
-    if tries is False or (tries is None and not is_short(result)):
+    if tries is False:
+        return verdict
+    why = why_not(result)
+    if tries is None and (why is not None or not is_short(result)):
         return verdict
     try:
-        if (why := why_not(result)) is not None:
+        if why is not None:
             raise CannotTry(why)
         return tried(result, verdict, progress, question)
     except CannotTry:

@@ -15,11 +15,13 @@ from tailback.explain.observed import Observed
 from tailback.explain.outcome import Asked
 from tailback.explain.remedy import Remedy
 from tailback.explain.sender import Senders
-from tailback.explain.stages import FULL, NO_PAUSE, Stage, Stages
+from tailback.explain.stages import FULL, IDLE, NO_PAUSE, Stage, Stages
 from tailback.explain.ways import Pair, Port
 
 IDLE_WINDOW = 0.35
 """Share of a window that waits in no queue, above which its sender waits for the round trip."""
+NEARLY_FULL = 0.7
+"""A stage this busy is what a controller without marks (HPCC, TIMELY) keeps just below full."""
 WASTED = 0.8
 """Part of what a wire carries that arrives for good, below which retransmissions fill it."""
 BROKEN = ("host", "headroom")
@@ -138,12 +140,17 @@ def explain(seen: Observed) -> Verdict:
     groups = Groups(seen)
     single: dict[tuple[str, str], Candidate] = {}
     grouped: dict[tuple[str, str], Candidate] = {}
-    for pair in seen.pairs:
-        for ports, part in seen.routes(pair):
-            passed = stages_passed(stages, senders, pair, ports)
-            full = full_stages(stages, senders, pair, passed)
-            if not full:
-                continue
+    ways = [
+        (pair, stages_passed(stages, senders, pair, ports), part)
+        for pair in seen.pairs
+        for ports, part in seen.routes(pair)
+    ]
+    told: dict[str, Stage | None] = {}
+    for pair, passed, _ in ways:
+        told[pair.src] = _marker([*passed, *filter(None, [told.get(pair.src)])])
+    for pair, passed, part in ways:
+        full = full_stages(stages, senders, pair, passed, told[pair.src])
+        if full:
             held = pair.weight * part
             for stage in full:
                 group = groups.name(stage)
@@ -196,9 +203,11 @@ def stages_passed(stages: Stages, senders: Senders, pair: Pair, ports: Sequence[
     return [stage for stage in found if stage is not None]
 
 
-def full_stages(stages: Stages, senders: Senders, pair: Pair, passed: list[Stage]) -> list[Stage]:
+def full_stages(
+    stages: Stages, senders: Senders, pair: Pair, passed: list[Stage], told: Stage | None = None
+) -> list[Stage]:
     """The stages that this traffic waits at, the one that holds it first: of several the nearest to the
-    receiver, as those before it only fill its queue.
+    receiver, as those before it only fill its queue. `told` is who told the sender to slow down, on any way.
     """
     if senders.keeps_up(pair):
         return []
@@ -215,12 +224,17 @@ def full_stages(stages: Stages, senders: Senders, pair: Pair, passed: list[Stage
         # Behind a full wire a core may be busy all the time, as it polls for few packets at a time.
         full = [*wires, *(stage for stage in full if stage not in wires)]
     if not full:
-        full = _none_full(stages, senders, pair, busy, passed)
+        full = _none_full(stages, senders, pair, busy, passed, told)
     return [lost, *full] if lost is not None else full
 
 
 def _none_full(
-    stages: Stages, senders: Senders, pair: Pair, busy: list[Stage], passed: list[Stage]
+    stages: Stages,
+    senders: Senders,
+    pair: Pair,
+    busy: list[Stage],
+    passed: list[Stage],
+    told: Stage | None,
 ) -> list[Stage]:
     """What holds a sender where no stage is full: its window, a port that marks or drops, its limiter."""
     window = senders.window(pair)
@@ -230,4 +244,13 @@ def _none_full(
         if senders.is_tcp(pair) and passed[0].kind == "cpu" and passed[0].use >= NO_PAUSE:
             return [passed[0]]
         return [window]
+    if fullest is None and limiter is not None and limiter.kind == "throttle":
+        fullest = told
     return [one for one in (fullest, limiter) if one is not None][:1]
+
+
+def _marker(passed: list[Stage]) -> Stage | None:
+    """Who told a sender to slow down, at any time of the run: a rate cut is a signal, and not the cause."""
+    told = [stage for stage in passed if stage.signals and stage.use > IDLE]
+    told = told or [stage for stage in passed if stage.use > NEARLY_FULL]
+    return max(told, key=lambda stage: (stage.signals, stage.use), default=None)

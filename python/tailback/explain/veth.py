@@ -148,7 +148,7 @@ def page(result: Recorded) -> Page:
             ["Its core has time left, or nothing waits before it."],
             figures,
             "Try more traffic, to find what gives way first.",
-            "Sure: nothing is full.",
+            "Fairly sure: nothing is full; no trial was run.",
             "No other stage holds traffic.",
         )
     if kind == "ring":
@@ -157,7 +157,7 @@ def page(result: Recorded) -> Page:
             ["It drops packets though the core that takes them has time left: bursts are longer than it."],
             figures,
             "Try a longer ring (veth.ring), or smaller batches at the sender (traffic: batch).",
-            "Sure: it drops, and its core is not full.",
+            "Fairly sure: it drops, and its core is not full; no trial was run.",
             "No other stage holds traffic.",
         )
     if kind == "flood":
@@ -166,7 +166,7 @@ def page(result: Recorded) -> Page:
             ["It calls sendto as fast as it can, and never waits; the consumer's core has time left."],
             figures,
             "Try a second thread (another udp-flood), or one that spends less on a call (traffic: send).",
-            "Sure: it never waits, and nothing after it is full."
+            "Fairly sure: it never waits, and nothing after it is full; no trial was run."
             if said.candidates[0].held >= 3 * WORTH_IT
             else "Fairly sure: the consumer's core is nearly full, too.",
             "No other stage holds traffic.",
@@ -184,6 +184,8 @@ def page(result: Recorded) -> Page:
         ["Packets wait before the core that takes them from the ring, and that is busy all the time."],
         figures,
         "Try a consumer that takes less for a packet, such as fewer rules (veth.consumer.rules).",
-        "Sure: there is no stage after it." if recorded else "Likely: its core is not recorded.",
+        "Fairly sure: there is no stage after it; no trial was run."
+        if recorded
+        else "Likely: its core is not recorded.",
         second,
     )
