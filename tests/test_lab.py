@@ -268,7 +268,7 @@ def test_what_the_congestion_point_printed_becomes_a_run(
     assert result.summary["signals"]["ecn_marked_packets"] == 184
     assert "tc -s qdisc of enp65s0f1np1 at hv: not recorded" in printed
     page = result.explain()
-    assert page.headline == "The bottleneck is the core of br0 that forwards."
+    assert page.headline == "The bottleneck is probably the core of br0 that forwards."
     assert page.sure.startswith("A guess: it was measured in a lab.")
     assert cli.main(["compare", str(tmp_path / "bandwidth"), str(tmp_path / "bandwidth")]) == 0
     assert "a real lab" in (tmp_path / "bandwidth" / "report.html").read_text()

@@ -90,7 +90,7 @@ def test_an_incast_is_as_the_simulation_of_it(tmp_path: Path) -> None:
     ]
     for figure in figures:
         assert within_a_tenth(figure(seen), [figure(run) for run in models])
-    assert seen.explain().headline == models[0].explain().headline
+    assert seen.explain().headline == models[0].explain(tries=False).headline
 
 
 @needs_namespaces

@@ -108,7 +108,9 @@ class Outcome:
             endless = pc.filter(flows, pc.is_null(flows.column("ideal_fct_ps"))) if single else flows
             if endless.num_rows < 2:
                 return None
-            summed = endless.group_by(["item", "src"]).aggregate([("bytes_delivered", "sum")])
+            summed = endless.group_by(["item", "src"], use_threads=False).aggregate(
+                [("bytes_delivered", "sum")]
+            )
             got = summed.column("bytes_delivered_sum").to_numpy()
             return float(got.min()) * 8 / self.end_s if len(got) > 1 else None
         if not single:

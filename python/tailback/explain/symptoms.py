@@ -15,7 +15,7 @@ from tailback.explain.sender import Senders
 from tailback.explain.stages import FULL, SOME, Stages
 from tailback.explain.verdict import Symptom, full_stages, stages_passed
 from tailback.explain.ways import Pair, Port
-from tailback.recorded import standstill
+from tailback.recorded.standstill import STANDING_STILL
 
 HELPS = 0.2
 """A change that helps less than this is not told with what is bad."""
@@ -82,7 +82,7 @@ def _with_remedy(symptom: Symptom, base: Outcome, trials: Sequence[Trial]) -> Sy
 
 def _stuck(case: Case) -> Iterator[Symptom]:
     for fault in case.faults:
-        if fault["kind"] == standstill.KIND:
+        if fault["kind"] == STANDING_STILL:
             words = fault["text"]
             yield Symptom("stuck", f"{words[:1].upper()}{words[1:]}.")
 
@@ -144,7 +144,7 @@ def _starved(case: Case) -> Iterator[Symptom]:
     if not {"item", "start_ps"} <= set(flows.column_names):
         return
     if "ideal_fct_ps" in flows.column_names:
-        flows = flows.filter(pc.is_null(flows.column("ideal_fct_ps")))
+        flows = pc.filter(flows, pc.is_null(flows.column("ideal_fct_ps")))
     measured = {one["item"] for one in seen.meta.get("latency") or []}
     got: dict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for row in flows.select(["item", "src", "dst", "bytes_delivered", "start_ps", "end_ps"]).to_pylist():
@@ -220,7 +220,9 @@ def _late(base: Outcome, case: Case) -> Iterator[Symptom]:
 def _items(case: Case, pairs: Sequence[Pair], but: str) -> str:
     flows = case.seen.flows
     ends = {pair.ends for pair in pairs}
-    table = flows.select(["item", "src", "dst", "bytes_delivered"]).group_by(["item", "src", "dst"])
+    table = flows.select(["item", "src", "dst", "bytes_delivered"]).group_by(
+        ["item", "src", "dst"], use_threads=False
+    )
     sizes: dict[str, int] = defaultdict(int)
     for row in table.aggregate([("bytes_delivered", "sum")]).to_pylist():
         if (row["src"], row["dst"]) in ends and row["item"] != but:
@@ -234,7 +236,11 @@ def _dropped(case: Case) -> Iterator[Symptom]:
     names = ["item", "packets_sent", "packets_retransmitted"]
     if not set(names) <= set(flows.column_names):
         return
-    table = flows.select(names).group_by("item").aggregate([(name, "sum") for name in names[1:]])
+    table = (
+        flows.select(names)
+        .group_by("item", use_threads=False)
+        .aggregate([(name, "sum") for name in names[1:]])
+    )
     for row in table.to_pylist():
         sent, again = row["packets_sent_sum"] or 0, row["packets_retransmitted_sum"] or 0
         if sent and again / sent >= AGAIN:

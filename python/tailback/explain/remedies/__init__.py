@@ -121,7 +121,9 @@ class Case:
         flows = self.seen.flows
         if not {"protocol", "priority", "item"} <= set(flows.column_names):
             return found
-        table = flows.select(["protocol", "item", "priority"]).group_by(["protocol", "item", "priority"])
+        table = flows.select(["protocol", "item", "priority"]).group_by(
+            ["protocol", "item", "priority"], use_threads=False
+        )
         for row in table.aggregate([]).to_pylist():
             found[row["protocol"]].add((row["item"], row["priority"]))
         return found
