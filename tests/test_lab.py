@@ -15,7 +15,7 @@ import yaml
 from tailback import InputError, cli
 from tailback.fitting.asked import read_fit
 from tailback.lab import readers, recorded
-from tailback.lab.ansible import SHELL
+from tailback.lab.ansible import RAW_MODULE
 from tailback.lab.model import read
 from tailback.lab.steps import plan
 from tailback.measures import MEASURES
@@ -122,9 +122,9 @@ def test_the_playbook_runs_what_the_plan_prints_and_nothing_else(
     read_first = [(numbers[s.host], s.back.read if s.back else "", s.do) for s in steps]
     wanted = [(host, line) for host, *lines in read_first for line in lines if line]
     tasks = [(play["hosts"], task) for play in plays for task in play["tasks"]]
-    shells = [(host, task[SHELL]) for host, task in tasks if SHELL in task]
+    shells = [(host, task[RAW_MODULE]) for host, task in tasks if RAW_MODULE in task]
     assert shells == [(host, ("unsafe", line)) for host, line in wanted]
-    others = [task for _, task in tasks if SHELL not in task]
+    others = [task for _, task in tasks if RAW_MODULE not in task]
     assert {task["delegate_to"] for task in others} == {"localhost"}
     assert len(others) == sum(step.back is not None for step in steps)
     hosts = yaml.safe_load((tmp_path / "inventory.yaml").read_text())["all"]["hosts"]

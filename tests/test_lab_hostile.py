@@ -19,7 +19,7 @@ import yaml
 from commands import COMMAND
 from tailback import cli
 from tailback.cli.basics import MAX_LINE_CHARS, visible
-from tailback.lab.apply import UNDO
+from tailback.lab.apply import UNDO_FILE
 from tailback.lab.model import read
 from tailback.lab.steps import plan
 from tailback.point import kernel
@@ -229,7 +229,7 @@ def test_no_line_of_a_changed_journal_is_run(tmp_path: Path) -> None:
     file, out, canary = written(tmp_path, ONLY_BRIDGE), tmp_path / "out", tmp_path / "canary"
     done = subprocess.run(["unshare", "-rn", sys.executable, "-c", APPLIED, file, str(out)], check=False)
     assert done.returncode == 0
-    lines = [json.loads(line) for line in (out / UNDO).read_text().splitlines()]
+    lines = [json.loads(line) for line in (out / UNDO_FILE).read_text().splitlines()]
     shell = f"x; touch {canary}"
     others: list[Any] = [None, -1, 1e300, shell, [shell], {"a": shell}, True, "br-own"]
     journals = []

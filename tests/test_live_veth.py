@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from commands import COMMAND
 from tailback import cli, load, run
-from tailback.live.veth.cases import Fitted
+from tailback.live.veth.cases import FittedCosts
 from tailback.results import Result
 from test_point import needs_namespaces
 
@@ -113,7 +113,7 @@ def test_what_no_kernel_has_is_one_line(
 
 
 def test_a_fit_sets_what_a_packet_costs_in_all(tmp_path: Path) -> None:
-    fitted = Fitted(packet_ns=40_000.0, send_ns=2_500.0, ping_ns=300_000.0)
+    fitted = FittedCosts(packet_ns=40_000.0, send_ns=2_500.0, ping_ns=300_000.0)
     for rules in (13_000, 0):
         scenario = load("veth-dark-buffer", sets=[f"veth.consumer.rules={rules}"])
         veth = load(scenario, sets=fitted.sets(scenario)).veth

@@ -12,24 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tailback.errors import InputError
 from tailback.live import perftest
-from tailback.live.perftest import End, Exchange, ExchangeError
-from tailback.live.remote import remote
+from tailback.live.perftest import Exchange, ExchangeError, QueuePairEnd
+from tailback.live.perftest_peer import perftest_peer
 
 ends = st.builds(
-    End,
+    QueuePairEnd,
     qpn=st.integers(0, (1 << 24) - 1),
     psn=st.integers(0, (1 << 24) - 1),
     r_key=st.integers(0, (1 << 32) - 1),
     address=st.integers(0, (1 << 64) - 1),
     ip=st.ip_addresses(v=4).map(str),
 )
-END = End(0x100, 0x1E4B1, 0x100, 0x7F0000000000, "10.84.0.2")
+END = QueuePairEnd(0x100, 0x1E4B1, 0x100, 0x7F0000000000, "10.84.0.2")
 
 
 @given(ends)
-def test_an_end_is_read_as_it_was_written(end: End) -> None:
+def test_an_end_is_read_as_it_was_written(end: QueuePairEnd) -> None:
     assert len(end.text()) == perftest.END_BYTES
-    assert End.of(end.text()) == end
+    assert QueuePairEnd.of(end.text()) == end
 
 
 def test_an_end_is_what_perftest_writes() -> None:
@@ -37,13 +37,15 @@ def test_an_end_is_what_perftest_writes() -> None:
     text = (
         b"0000:0001:000011:f61741:000002cd:00007f26f66d2000:00:00:00:00:00:00:00:00:00:00:ff:ff:0a:54:c8:01"
     )
-    assert End.of(text + b":00000000:\0") == End(0x11, 0xF61741, 0x2CD, 0x7F26F66D2000, "10.84.200.1")
+    assert QueuePairEnd.of(text + b":00000000:\0") == QueuePairEnd(
+        0x11, 0xF61741, 0x2CD, 0x7F26F66D2000, "10.84.200.1"
+    )
 
 
 @given(st.binary(max_size=perftest.END_BYTES))
 def test_other_bytes_are_refused(text: bytes) -> None:
     with pytest.raises(ExchangeError):
-        End.of(text)
+        QueuePairEnd.of(text)
 
 
 def both(client: Callable[[Exchange], Any], server: Callable[[Exchange], Any]) -> list[Any]:
@@ -67,7 +69,7 @@ def both(client: Callable[[Exchange], Any], server: Callable[[Exchange], Any]) -
 
 
 def test_two_ends_learn_of_each_other() -> None:
-    def side(own: list[End], mtu: int) -> Callable[[Exchange], Any]:
+    def side(own: list[QueuePairEnd], mtu: int) -> Callable[[Exchange], Any]:
         def talk(exchange: Exchange) -> Any:
             found = exchange.mtu(mtu), exchange.ends(own)
             exchange.ready(False)
@@ -78,8 +80,8 @@ def test_two_ends_learn_of_each_other() -> None:
 
         return talk
 
-    client = [END, End(0x101, 5, 0x101, 0x7F0100000000, "10.84.0.2")]
-    server = [End(number, 7, 9, 11, "10.84.200.1") for number in (17, 18)]
+    client = [END, QueuePairEnd(0x101, 5, 0x101, 0x7F0100000000, "10.84.0.2")]
+    server = [QueuePairEnd(number, 7, 9, 11, "10.84.200.1") for number in (17, 18)]
     assert both(side(client, 4096), side(server, 1024)) == [(1024, server), (1024, client)]
 
 
@@ -119,5 +121,5 @@ def test_what_ib_write_bw_cannot_be_is_refused(
         ],
         "flows": [{"src": src, "dst": dst, "message": 65_536} for src, dst in flows],
     }
-    with pytest.raises(InputError, match=expected), remote(given, live, lambda at: (at, at)):
+    with pytest.raises(InputError, match=expected), perftest_peer(given, live, lambda at: (at, at)):
         pass

@@ -15,7 +15,7 @@ from commands import COMMAND
 from drawn import draw
 from tailback._engine import Simulation, recorded
 from tailback.findings import findings
-from tailback.live.recording import _SIGNALS, signals_of
+from tailback.live.recording import SIGNAL_OF_METRIC, signals_of
 from tailback.plan import make_plan, plan_json
 from tailback.recorded import signals
 from tailback.recorded.signals import (
@@ -58,7 +58,7 @@ def test_names_are_those_of_the_engine() -> None:
     assert ours == names
     assert set(SIGNALS_WITH_DURATION) == {name for name, lasts, _ in declared["signals"] if lasts}
     told = {one["metric"]: one["signal"] for one in declared["quantities"] if one["signal"]}
-    assert told == _SIGNALS
+    assert told == SIGNAL_OF_METRIC
 
 
 def test_who_told_whom_adds_up_to_the_counters(incast: Path) -> None:
@@ -113,7 +113,7 @@ def test_what_is_made_of_series_is_the_same(number: int) -> None:
     known = pc.is_in(
         ours.column("queue").cast(pa.string()), pa.array(entities.column("entity").to_pylist(), pa.string())
     )
-    binned = pc.is_in(ours.column("signal").cast(pa.string()), pa.array(_SIGNALS.values()))
+    binned = pc.is_in(ours.column("signal").cast(pa.string()), pa.array(SIGNAL_OF_METRIC.values()))
     kept = ours.filter(pc.and_(known.fill_null(False), binned))
     # What no series knows is told of the whole run.
     kept = kept.filter(pc.less_equal(pc.subtract(kept["end_ps"], kept["start_ps"]), bin_ps))

@@ -92,7 +92,7 @@ class Guest:
     def ask(
         self, host: LabHost, given: str | Sequence[str], patience_s: float = 60.0
     ) -> tuple[int, str, str]:
-        """As `tailback.lab.reach.ask`; other lines may run meanwhile."""
+        """As `tailback.lab.remote_shell.ask`; other lines may run meanwhile."""
         line = given if isinstance(given, str) else shlex.join(given)
         files = self._begin(host, line)
         until = time.monotonic() + 4 * patience_s  # time is slower there
@@ -105,7 +105,7 @@ class Guest:
 
     @contextmanager
     def started(self, host: LabHost, line: str) -> Iterator[Any]:
-        """As `tailback.lab.reach.started`, of which the driver looks at whether it still runs."""
+        """As `tailback.lab.remote_shell.started`, of which the driver looks at whether it still runs."""
         self._begin(host, line)
         yield _Beside()
 

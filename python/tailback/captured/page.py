@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tailback.recorded.bins import Array
     from tailback.recorded.run import Recorded
 
-COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PINK, SKY, INK, MUTED)
-CAUSES = {"nak": "nak", "rnr_nak": "rnr nak", "timeout": "timeout", "not_seen": "cause not seen"}
+LINE_COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PINK, SKY, INK, MUTED)
+CAUSE_NAMES = {"nak": "nak", "rnr_nak": "rnr nak", "timeout": "timeout", "not_seen": "cause not seen"}
 MOST_LINES = 8
 MOST_ROWS = 500
 
@@ -83,7 +83,7 @@ def _over_time(data: Data, id_: str, heading: str, caption: str, lines: list[tup
         return Plot(id_, heading, caption)
     traces = [
         line(view, values, POINTS, name=name, unit="Gbit/s", color=color)
-        for (name, values), color in zip(rates, COLORS, strict=False)
+        for (name, values), color in zip(rates, LINE_COLORS, strict=False)
     ]
     more = f" The {len(ordered)} that carried most of {len(lines)}." if len(lines) > len(ordered) else ""
     look = layout(view, "Gbit/s", (0, highest * 1.05), showlegend=True)
@@ -157,7 +157,7 @@ def _recoveries(data: Data) -> dict[str, Any] | None:
             pair(data, of[one["way"]]),
             place_names(data)[of[one["way"]]["place"]],
             str(one["psn"]),
-            CAUSES[one["trigger"]],
+            CAUSE_NAMES[one["trigger"]],
             one["manner"].replace("_", "-"),
             text.count(one["packets"]),
             _between(one["gap_at_ps"], one["nak_at_ps"]),

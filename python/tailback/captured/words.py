@@ -21,7 +21,7 @@ COARSE_STEP_S = 1e-5
 
 CNP_INTERVALS_US = {4: "connectx", 50: "sigcomm15"}
 """Least times between CNPs of a queue pair that profiles of DCQCN have, and the profiles."""
-_NEAR = 0.1
+_CNP_INTERVAL_TOLERANCE = 0.1
 """How far the least gap may be from it."""
 
 
@@ -439,7 +439,7 @@ def _notifications(data: Data) -> Iterable[Finding]:
 def _interval(least_ps: int) -> str:
     us = least_ps / 1e6
     for interval, profile in CNP_INTERVALS_US.items():
-        if abs(us - interval) <= _NEAR * interval:
+        if abs(us - interval) <= _CNP_INTERVAL_TOLERANCE * interval:
             fits = f"that fits a notification point with {interval} µs between CNPs"
             return f"{fits}, as the profile {profile} has it"
     return "a notification point sends them no closer than its least interval, which is that or less"
@@ -458,11 +458,11 @@ def _reaction(data: Data, rows: list[Data]) -> Finding:
     if firsts:
         first = firsts[len(firsts) // 2]
         words += f" After the first CNP of a queue pair it is {first:.2f}."
-        if abs(first - 0.5) <= _NEAR:
+        if abs(first - 0.5) <= _CNP_INTERVAL_TOLERANCE:
             words += (
                 " DCQCN with alpha near 1 at the first CNP halves the rate, as ConnectX NICs do by default."
             )
-    if middle >= 1 - _NEAR:
+    if middle >= 1 - _CNP_INTERVAL_TOLERANCE:
         words += (
             " The spacing hardly changes: either senders do not react, or a full link and other "
             "queue pairs leave "

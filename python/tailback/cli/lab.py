@@ -58,7 +58,7 @@ def plan(file: LabFile) -> None:
         for bridge in given.bridges:
             echo_whole(f"    {bridge.host}: {drive.cores_line(test)}")
     echo_whole("\n# run: before, while and after")
-    for host, name, line in drive.looks(given):
+    for host, name, line in drive.counter_lines(given):
         echo_whole(f"    {host}: {line}\n      # {name}")
 
 
@@ -83,7 +83,7 @@ def apply(
         try:
             applying.apply(given, out, _printer(quiet))
         except applying.StepFailed as error:
-            done = (out / applying.UNDO).exists()
+            done = (out / applying.UNDO_FILE).exists()
             after = (
                 f"tailback lab undo {file} {out} undoes the steps so far" if done else "nothing was changed"
             )

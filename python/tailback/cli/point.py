@@ -115,7 +115,7 @@ def point(
             what = "--capture" if capture else "--clock"
             raise typer.BadParameter(f"{what}: found --kernel, expected the program's own point")
         with result_folder(out, "point", force) as folder:
-            mirror = folder.growing() / points.MIRROR if capture else None
+            mirror = folder.growing() / points.MIRROR_FILE if capture else None
             with _display(quiet or as_json) as show:
                 counters = (
                     kernel.run(first, second, settings, duration_ps, show)

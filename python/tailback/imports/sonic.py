@@ -17,7 +17,7 @@ from tailback.scenario import Scenario, loads
 from tailback.scenario.headroom import headrooms, reserved
 from tailback.units import format_duration, format_rate, format_size
 
-_READ = (
+_READ_TABLES = (
     *("PORT", "BUFFER_POOL", "BUFFER_PROFILE", "BUFFER_PG", "BUFFER_QUEUE", "WRED_PROFILE", "QUEUE"),
     *("PORT_QOS_MAP", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "TC_TO_PRIORITY_GROUP_MAP"),
     *("MAP_PFC_PRIORITY_TO_QUEUE", "SCHEDULER", "PFC_WD", "DEVICE_METADATA"),
@@ -27,8 +27,8 @@ _OF_QUEUES = re.compile(r"BUFFER|QUEUE|QOS|_TO_|PFC|WRED|SCHEDULER|POLICER|TRIMM
 """Names of tables that say something of queues, as SONiC's schema has them; those that are not read are named."""
 _ECN_OFF = ("ecn_none", "")
 _MOST_HOSTS = 1024
-_ALPHAS = range(-10, 11)
-_WATCHDOG = ("detection_time", "restoration_time")
+_ALPHA_EXPONENTS = range(-10, 11)
+_WATCHDOG_KEYS = ("detection_time", "restoration_time")
 _CABLE_PS_PER_METRE = 5000
 """SONiC's buffer_headroom_mellanox.lua: light takes 5 ns for a metre of cable."""
 
@@ -68,7 +68,7 @@ def sonic(path: Path) -> str:
     _marks(tables, switch)
     _schedulers(tables, switch)
     _watchdog(tables, switch)
-    others = sorted(name for name in tables.data if name not in _READ)
+    others = sorted(name for name in tables.data if name not in _READ_TABLES)
     unread = [name for name in others if _OF_QUEUES.search(name)]
     if unread:
         tables.leave(f"tables of classes, queues and buffers that are not read: {', '.join(unread)}")
@@ -222,7 +222,7 @@ def _default_alpha(tables: Tables, switch: _Switch) -> None:
     for key, entry in tables.entries("DEFAULT_LOSSLESS_BUFFER_PARAMETER").items():
         at = f"DEFAULT_LOSSLESS_BUFFER_PARAMETER|{key}"
         power = tables.number("DEFAULT_LOSSLESS_BUFFER_PARAMETER", key, "default_dynamic_th", entry)
-        if power is not None and power in _ALPHAS:
+        if power is not None and power in _ALPHA_EXPONENTS:
             switch.put(1, f"ingress_alpha: {2.0**power}", f"{at} default_dynamic_th {power}: 2^{power}")
         if "over_subscribe_ratio" in entry:
             tables.leave(f"{at} over_subscribe_ratio")
@@ -317,7 +317,7 @@ def _alpha(tables: Tables, name: str, profile: Entry, put: Callable[[float, str]
     power = tables.number("BUFFER_PROFILE", name, "dynamic_th", profile)
     if power is None:
         return
-    if power not in _ALPHAS:
+    if power not in _ALPHA_EXPONENTS:
         tables.leave(f"BUFFER_PROFILE|{name} dynamic_th {power}: not within -10 to 10")
         return
     put(2.0**power, f"BUFFER_PROFILE|{name} dynamic_th {power}: 2^{power}")
@@ -452,7 +452,7 @@ def _watchdog(tables: Tables, switch: _Switch) -> None:
     if action != "drop":
         tables.leave(f"PFC_WD action {action}: the watchdog of the model drops; it is off here")
         return
-    shown = [f"{name}: {time}ms" for name, time in zip(_WATCHDOG, found, strict=False) if time]
+    shown = [f"{name}: {time}ms" for name, time in zip(_WATCHDOG_KEYS, found, strict=False) if time]
     switch.put(1, f"watchdog: {{{', '.join(shown)}}}", "PFC_WD")
 
 
@@ -520,7 +520,7 @@ def _absent(switch: _Switch, scenario: Scenario) -> list[tuple[str, str]]:
     }
     absent = list(switch.absent)
     if model.watchdog is not None:
-        for name in _WATCHDOG:
+        for name in _WATCHDOG_KEYS:
             if f"{name}:" not in given:
                 absent.append(f"{name} of the watchdog: {format_duration(getattr(model.watchdog, name))}")
     if switch.rate_mbps is None:

@@ -13,12 +13,12 @@ from typing import Any
 import yaml
 
 from tailback.errors import InputError
-from tailback.lab.model import LOCAL, Lab
+from tailback.lab.model import LOCAL_HOST, Lab
 from tailback.lab.steps import Step
 
-SHELL = "ansible.builtin.raw"
+RAW_MODULE = "ansible.builtin.raw"
 """Runs a line as it is, and needs no Python on the host."""
-INVENTORY, PLAYBOOK, UNDO_PLAYBOOK = "inventory.yaml", "apply.yaml", "undo.yaml"
+INVENTORY_FILE, PLAYBOOK_FILE, UNDO_PLAYBOOK_FILE = "inventory.yaml", "apply.yaml", "undo.yaml"
 
 
 class _Plain(str):
@@ -50,10 +50,10 @@ def write(lab: Lab, steps: list[Tasks], folder: Path, undo: str | None) -> Path:
     # A host may have a name that is a pattern to Ansible, such as all: it gets another.
     names = {name: f"host_{number}" for number, name in enumerate(lab.hosts)}
     hosts = {
-        names[name]: {"ansible_connection": "local"} if host.at == LOCAL else _ssh(host.at)
+        names[name]: {"ansible_connection": "local"} if host.at == LOCAL_HOST else _ssh(host.at)
         for name, host in lab.hosts.items()
     }
-    _dump(folder / INVENTORY, {"all": {"hosts": hosts}}, f"The hosts of {lab.name}.")
+    _dump(folder / INVENTORY_FILE, {"all": {"hosts": hosts}}, f"The hosts of {lab.name}.")
     plays = [
         {
             "name": _name(f"{lab.name}, {host}"),
@@ -64,7 +64,7 @@ def write(lab: Lab, steps: list[Tasks], folder: Path, undo: str | None) -> Path:
         }
         for host, group in groupby(steps, key=lambda one: one.host)
     ]
-    file = folder / (UNDO_PLAYBOOK if undo is None else PLAYBOOK)
+    file = folder / (UNDO_PLAYBOOK_FILE if undo is None else PLAYBOOK_FILE)
     _dump(file, plays, f"What `tailback lab {'undo' if undo is None else 'plan'}` prints for {lab.name}.")
     return file
 
@@ -77,12 +77,12 @@ def _ssh(at: str) -> dict[str, str]:
 def step(number: int, one: Step) -> Tasks:
     """Reads what was, keeps it, and does the step."""
     name, way = f"{number} {one.about}", one.back
-    do = {"name": _name(name), SHELL: _Plain(one.do)}
+    do = {"name": _name(name), RAW_MODULE: _Plain(one.do)}
     if way is None:
         return Tasks(one.host, [do])
     tasks: list[dict[str, Any]] = []
     if way.read:
-        read = {"name": _name(f"{name}: how it is now"), SHELL: _Plain(way.read), "register": "now"}
+        read = {"name": _name(f"{name}: how it is now"), RAW_MODULE: _Plain(way.read), "register": "now"}
         refused = {"failed_when": f"now.rc != 0 or ({way.refused_if})"} if way.refused_if else {}
         tasks.append({**read, **refused})
     entry = "{'step': number, 'host': host, 'kind': kind, 'of': of, 'printed': printed}"
@@ -108,7 +108,7 @@ def step(number: int, one: Step) -> Tasks:
 
 def undo_step(number: int, one: Step, line: str) -> Tasks:
     """A line that takes a step back."""
-    return Tasks(one.host, [{"name": _name(f"{number} take back: {one.about}"), SHELL: _Plain(line)}])
+    return Tasks(one.host, [{"name": _name(f"{number} take back: {one.about}"), RAW_MODULE: _Plain(line)}])
 
 
 def _dump(file: Path, data: Any, about: str) -> None:
@@ -128,7 +128,7 @@ def run(folder: Path, playbook: str, show: Callable[[str], None]) -> str:
     except ImportError:
         text = (
             "found no ansible-runner, expected it for hosts that are not local: pip install 'tailback[lab]', "
-            f"or run ansible-playbook -i {where / INVENTORY} {where / playbook} oneself"
+            f"or run ansible-playbook -i {where / INVENTORY_FILE} {where / playbook} oneself"
         )
         raise InputError.at("tailback lab", text) from None
     failed: list[str] = []
@@ -153,7 +153,7 @@ def run(folder: Path, playbook: str, show: Callable[[str], None]) -> str:
         # ansible-playbook lies beside the Python that it was installed for.
         envvars={"PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"},
         playbook=str(where / playbook),
-        inventory=str(where / INVENTORY),
+        inventory=str(where / INVENTORY_FILE),
         event_handler=handle,
         quiet=True,
     )

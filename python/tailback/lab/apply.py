@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from tailback.errors import InputError
-from tailback.lab import ansible, back
-from tailback.lab.back import MAX_PRINTED, NotGivenBack
-from tailback.lab.model import LOCAL, Lab
-from tailback.lab.reach import ask, last_line
+from tailback.lab import ansible, undo_steps
+from tailback.lab.model import LOCAL_HOST, Lab
+from tailback.lab.remote_shell import ask, last_line
 from tailback.lab.steps import Step, plan, words
+from tailback.lab.undo_steps import MAX_PRINTED_CHARS, CannotUndo
 
-UNDO, UNDONE = "undo.jsonl", "undone.jsonl"
+UNDO_FILE, UNDONE_FILE = "undo.jsonl", "undone.jsonl"
 """A line a step: its number, its host, the kind of its way back, what it is about, what was printed."""
-STATE = "interface"
+STATE_LINE_KIND = "interface"
 """The kind of a line that tells how an interface was before the first step."""
-ADDRESSES, DISCIPLINES, LINK = "addresses", "disciplines", "link"
+ADDRESSES_KEY, DISCIPLINES_KEY, LINK_KEY = "addresses", "disciplines", "link"
 
 
 class StepFailed(RuntimeError):  # noqa: N818  it is what happened
@@ -32,7 +32,7 @@ class StepFailed(RuntimeError):  # noqa: N818  it is what happened
 
 
 @dataclass(frozen=True)
-class Undone:
+class UndoOutcome:
     """What undo came to: a line for each step that it could not take back, and for each difference left."""
 
     failed: list[str]
@@ -45,13 +45,15 @@ def prepare(lab: Lab, folder: Path) -> Path | None:
     Raises:
         InputError: the folder has an undo file: something is applied already.
     """
-    if (folder / UNDO).exists():
-        text = f"found {UNDO} of an earlier apply, expected none: tailback lab undo takes it back"
+    if (folder / UNDO_FILE).exists():
+        text = f"found {UNDO_FILE} of an earlier apply, expected none: tailback lab undo takes it back"
         raise InputError.at(str(folder), text)
     if _here(lab):
         return None
     folder.mkdir(parents=True, exist_ok=True)
-    return ansible.write(lab, [ansible.step(number, step) for number, step in _numbered(lab)], folder, UNDO)
+    return ansible.write(
+        lab, [ansible.step(number, step) for number, step in _numbered(lab)], folder, UNDO_FILE
+    )
 
 
 def apply(lab: Lab, folder: Path, show: Callable[[str], None]) -> None:
@@ -63,12 +65,15 @@ def apply(lab: Lab, folder: Path, show: Callable[[str], None]) -> None:
     """
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / UNDO
+    file = folder / UNDO_FILE
     try:
-        states = [{"kind": STATE, "host": host, "of": name, "was": was} for host, name, was in _states(lab)]
+        states = [
+            {"kind": STATE_LINE_KIND, "host": host, "of": name, "was": was}
+            for host, name, was in _states(lab)
+        ]
         if not _here(lab):
             file.write_text("".join(json.dumps(one) + "\n" for one in states))
-            failed = ansible.run(folder, ansible.PLAYBOOK, show)
+            failed = ansible.run(folder, ansible.PLAYBOOK_FILE, show)
             if failed:
                 raise StepFailed(failed)
             return
@@ -97,11 +102,11 @@ def _carry_out(
         printed = ""
         if way.read:
             status, printed, said = ask(host, words(way.read))
-            if status or len(printed) > MAX_PRINTED:
+            if status or len(printed) > MAX_PRINTED_CHARS:
                 raise StepFailed(_line(number, step, way.read, said))
         try:
             way.lines(printed)
-        except NotGivenBack as error:
+        except CannotUndo as error:
             raise StepFailed(f"step {number} on {step.host}: {step.do}: {error}; it was not done") from None
         keep({"step": number, "host": step.host, "kind": way.kind, "of": way.of, "printed": printed})
     show(f"{number} {step.host}: {step.do}")
@@ -111,7 +116,7 @@ def _carry_out(
         raise StepFailed(_line(number, step, step.do, said))
 
 
-def undo(lab: Lab, folder: Path, show: Callable[[str], None]) -> Undone:
+def undo(lab: Lab, folder: Path, show: Callable[[str], None]) -> UndoOutcome:
     """Takes back what was applied, the last first, and compares what is there with what was.
 
     Raises:
@@ -128,23 +133,23 @@ def undo(lab: Lab, folder: Path, show: Callable[[str], None]) -> Undone:
                 failed.append(_line(number, step, line, said))
     else:
         ansible.write(lab, [ansible.undo_step(*one) for one in entries], folder, None)
-        wrong = ansible.run(folder, ansible.UNDO_PLAYBOOK, show)
+        wrong = ansible.run(folder, ansible.UNDO_PLAYBOOK_FILE, show)
         failed = [wrong] if wrong else []
     for host, name, was in states:
         now = _state(lab, host, name)
         if was is None or now is None:
             continue
-        for command in back.lost_addresses(name, _texts(was.get(ADDRESSES)), now[ADDRESSES]):
+        for command in undo_steps.lost_addresses(name, _texts(was.get(ADDRESSES_KEY)), now[ADDRESSES_KEY]):
             show(f"{host}: {' '.join(command)}")
             ask(lab.hosts[host], command)  # where it fails, there is a difference
     differences = [line for one in states for line in _differences(lab, *one)]
     if not failed:
-        (folder / UNDO).replace(folder / UNDONE)
-    return Undone(failed, differences)
+        (folder / UNDO_FILE).replace(folder / UNDONE_FILE)
+    return UndoOutcome(failed, differences)
 
 
 def _here(lab: Lab) -> bool:
-    return all(host.at == LOCAL for host in lab.hosts.values())
+    return all(host.at == LOCAL_HOST for host in lab.hosts.values())
 
 
 def _numbered(lab: Lab) -> list[tuple[int, Step]]:
@@ -174,23 +179,23 @@ def _states(lab: Lab) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
 def _state(lab: Lab, host: str, interface: str) -> dict[str, Any] | None:
     """MTU, addresses and so on; None: there is no such interface, or it is not known."""
     lines = {
-        LINK: back.link_line(interface),
-        ADDRESSES: back.addresses_line(interface),
-        DISCIPLINES: back.disciplines_line(interface),
+        LINK_KEY: undo_steps.link_line(interface),
+        ADDRESSES_KEY: undo_steps.addresses_line(interface),
+        DISCIPLINES_KEY: undo_steps.disciplines_line(interface),
     }
     told = {key: ask(lab.hosts[host], words(line)) for key, line in lines.items()}
-    if told[LINK][0]:
+    if told[LINK_KEY][0]:
         return None
     try:
-        link = back.link(told[LINK][1], interface)
+        link = undo_steps.link(told[LINK_KEY][1], interface)
         return {
             "MTU": link.get("mtu"),
-            "state": "up" if back.is_up(link) else "down",
+            "state": "up" if undo_steps.is_up(link) else "down",
             "master": link.get("master", "none"),
-            ADDRESSES: back.addresses(told[ADDRESSES][1], interface),
-            DISCIPLINES: back.disciplines(told[DISCIPLINES][1]),
+            ADDRESSES_KEY: undo_steps.addresses(told[ADDRESSES_KEY][1], interface),
+            DISCIPLINES_KEY: undo_steps.disciplines(told[DISCIPLINES_KEY][1]),
         }
-    except NotGivenBack:
+    except CannotUndo:
         return None
 
 
@@ -221,11 +226,11 @@ def _journal(
     lab: Lab, folder: Path
 ) -> tuple[list[tuple[int, Step, str]], list[tuple[str, str, dict[str, Any] | None]]]:
     """Lines that take steps back, the last step first, and how interfaces were."""
-    file = folder / UNDO
+    file = folder / UNDO_FILE
     try:
         text = file.read_bytes().decode(errors="replace")
     except OSError:
-        missing = f"found no {UNDO}, expected the folder of tailback lab apply"
+        missing = f"found no {UNDO_FILE}, expected the folder of tailback lab apply"
         raise InputError.at(str(folder), missing) from None
     ways = {(s.host, s.back.kind, s.back.of): s for s in plan(lab) if s.back is not None}
     steps: list[tuple[int, Step, list[str]]] = []
@@ -235,7 +240,7 @@ def _journal(
         try:
             told = _entry(line)
             host, kind, of = str(told["host"]), str(told.get("kind")), str(told.get("of"))
-            if kind == STATE:
+            if kind == STATE_LINE_KIND:
                 if (host, of) in _interfaces(lab):
                     states.append((host, of, told["was"]))
                     continue
@@ -246,7 +251,7 @@ def _journal(
             elif (step := ways.get((host, kind, of))) is not None and step.back is not None:
                 steps.append((told["step"], step, step.back.lines(told["printed"])))
                 continue
-        except NotGivenBack as error:
+        except CannotUndo as error:
             raise InputError.at(f"{file}:{at}", str(error)) from None
         except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
             pass
@@ -261,6 +266,6 @@ def _entry(line: str) -> dict[str, Any]:
     was = told.get("was")
     if not all(isinstance(one, str) for one in texts) or not (was is None or isinstance(was, dict)):
         raise ValueError
-    if told.get("kind") != STATE and type(told["step"]) is not int:
+    if told.get("kind") != STATE_LINE_KIND and type(told["step"]) is not int:
         raise ValueError
     return dict(told)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tailback.lab import back
-from tailback.lab.back import PRIORITIES, NotGivenBack
+from tailback.lab import undo_steps
 from tailback.lab.model import Lab, LabBridge, LabNic
-from tailback.lab.reach import ask, last_line
-from tailback.lab.steps import RING
+from tailback.lab.remote_shell import ask, last_line
+from tailback.lab.steps import RING_ENTRIES_LINE
+from tailback.lab.undo_steps import PRIORITY_COUNT, CannotUndo
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def verify(lab: Lab) -> list[Checked]:
         if check.seen is not None and status == 0:
             try:
                 seen = check.seen(printed)
-            except NotGivenBack as error:
+            except CannotUndo as error:
                 seen = str(error)
         ok = check.expected in seen if check.among else check.expected == seen
         found.append(Checked(check, seen or (last_line(said) if status else "nothing"), ok))
@@ -91,7 +91,7 @@ def _bridge(bridge: LabBridge) -> Iterator[Check]:
         state = ("linkinfo", "info_slave_data", "state")
         yield _link(host, f"state of {name} in the bridge", name, "forwarding", *state)
         if port.rx_ring is not None:
-            yield Check(host, f"receive ring of {name}", RING % name, str(port.rx_ring))
+            yield Check(host, f"receive ring of {name}", RING_ENTRIES_LINE % name, str(port.rx_ring))
         if port.qdisc is not None:
             line = f"tc qdisc show dev {name}"
             yield Check(host, f"discipline of {name}", line, f"qdisc {port.qdisc.kind} ", among=True)
@@ -105,12 +105,12 @@ def _link(host: str, what: str, interface: str, expected: str, *path: str) -> Ch
     """A value of a device in the JSON of ip."""
 
     def seen(printed: str) -> str:
-        value: Any = back.link(printed, interface)
+        value: Any = undo_steps.link(printed, interface)
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
         return "nothing" if value is None else str(value)
 
-    return Check(host, what, back.link_line(interface), expected, seen=seen)
+    return Check(host, what, undo_steps.link_line(interface), expected, seen=seen)
 
 
 def _nic(nic: LabNic) -> Iterator[Check]:
@@ -126,7 +126,7 @@ def _nic(nic: LabNic) -> Iterator[Check]:
             file = f"/sys/class/net/{name}/ecn/{role}/enable/{priority}"
             yield Check(host, f"{role} of priority {priority} at {name}", f"cat {file}", "1")
     if nic.pfc is not None:
-        lossless = [int(number in nic.pfc.priorities) for number in range(PRIORITIES)]
+        lossless = [int(number in nic.pfc.priorities) for number in range(PRIORITY_COUNT)]
         rows = {"enabled": lossless, "buffer": [nic.pfc.buffer * one for one in lossless]}
         for row, values in rows.items():
             line = f"mlnx_qos -i {name} | awk '$1 == \"{row}\" && NF == 9'"

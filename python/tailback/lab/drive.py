@@ -12,13 +12,13 @@ from shutil import rmtree
 from threading import Event, Thread
 
 from tailback.lab.model import Lab, LabTest
-from tailback.lab.reach import ask, last_line, started
+from tailback.lab.remote_shell import ask, last_line, started
 
-BETWEEN_S = 1.0
-"""Between two looks at the counters while a test runs."""
-MORE_S = 60.0
+COUNTER_INTERVAL_S = 1.0
+"""Between two counter_lines at the counters while a test runs."""
+TEST_TIMEOUT_MARGIN_S = 60.0
 """How much longer than it should take a test may take."""
-_SERVER_UP_S = 1.0
+_SERVER_START_S = 1.0
 """Until a server listens."""
 
 
@@ -53,7 +53,7 @@ def client_line(lab: Lab, test: LabTest) -> str:
     return f"json=$(mktemp) && {' '.join(words)} >&2 && cat $json; status=$?; rm -f $json; exit $status"
 
 
-def looks(lab: Lab) -> list[tuple[str, str, str]]:
+def counter_lines(lab: Lab) -> list[tuple[str, str, str]]:
     """What is read before, while and after a test: host, file and line."""
     found = []
     for nic in lab.nics:
@@ -113,13 +113,13 @@ def _run(lab: Lab, test: LabTest, where: Path, show: Callable[[str], None]) -> N
             bridge.host: open_ones.enter_context(started(lab.hosts[bridge.host], cores_line(test)))
             for bridge in lab.bridges
         }
-        time.sleep(_SERVER_UP_S)
+        time.sleep(_SERVER_START_S)
         if waits.poll() is not None:
             said = waits.stdout.read() if waits.stdout is not None else ""
             raise TestFailed(f"{test.name}: {test.server}: {server}: {last_line(said)}")
         show(f"{test.name}: {test.client}: {perftest_line(lab, test, 'client')}")
-        with _Between(lab, where):
-            patience = (test.seconds or 0) + MORE_S
+        with _CounterSampler(lab, where):
+            patience = (test.seconds or 0) + TEST_TIMEOUT_MARGIN_S
             status, printed, table = ask(lab.hosts[test.client], client_line(lab, test), patience)
         if status:
             raise TestFailed(
@@ -140,7 +140,7 @@ def _run(lab: Lab, test: LabTest, where: Path, show: Callable[[str], None]) -> N
 
 
 def _look(lab: Lab, folder: Path) -> None:
-    for host, file, line in looks(lab):
+    for host, file, line in counter_lines(lab):
         status, printed, _ = ask(lab.hosts[host], line)
         if status == 0 and printed.strip():  # a tool that is not there: the reader says what is missing
             _write(folder / host / file, printed)
@@ -151,7 +151,7 @@ def _write(file: Path, text: str) -> None:
     file.write_text(text)
 
 
-class _Between:
+class _CounterSampler:
     """Looks at the counters again and again while its context lasts, in a thread."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
@@ -167,7 +167,7 @@ class _Between:
 
     def _run(self) -> None:
         begun, number = time.monotonic(), 0
-        while not self._over.wait(BETWEEN_S):
+        while not self._over.wait(COUNTER_INTERVAL_S):
             number += 1
             where, at_s = self._folder / f"during-{number}", time.monotonic() - begun
             _look(self._lab, where)

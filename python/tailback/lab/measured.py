@@ -23,21 +23,21 @@ from tailback.results import Result
 from tailback.scenario import Scenario
 
 PS_PER_S, PS_PER_US = 10**12, 10**6
-MEASURED = "measured.csv"
+MEASURED_FILE = "measured.csv"
 """The file of a result that `tailback fit` reads."""
-TOLERANCE = 0.01
+PERFTEST_TOLERANCE = 0.01
 """Of a figure, in that file: how exact perftest is taken to be. No document says; one may edit it."""
-_OF_HOSTS = ("np_cnp_sent", "rp_cnp_handled", "out_of_sequence", "packet_seq_err", "local_ack_timeout_err")
+_HOST_SERIES = ("np_cnp_sent", "rp_cnp_handled", "out_of_sequence", "packet_seq_err", "local_ack_timeout_err")
 """Counters of hosts that the simulator has as series."""
-_DISCARDED = ("discarded_out_of_order", "discarded_duplicate")
-_MOST_BINS = 2048
+_DISCARD_KEYS = ("discarded_out_of_order", "discarded_duplicate")
+_MAX_BINS = 2048
 
 Values = list[float]
 
 
 def result_of(lab: Lab, scenario: Scenario, one: RecordedTest, latencies: list[RecordedTest]) -> Result:
     """The run of a bandwidth test. `latencies` are tests of latency of the same lab, which go with it."""
-    made = _Made(lab, scenario, one)
+    made = _TestRun(lab, scenario, one)
     series, entities = made.series_table(), made.entities_table()
     recording = LiveRecording(
         flows=flows_of(made.flows()),
@@ -48,7 +48,7 @@ def result_of(lab: Lab, scenario: Scenario, one: RecordedTest, latencies: list[R
         meta_json=json.dumps(made.meta(latencies)),
     )
     result = Result.from_recording(scenario, make_plan(scenario), recording, 0.0, 0.0, False)
-    result.outputs[MEASURED] = made.observations(latencies).encode()
+    result.outputs[MEASURED_FILE] = made.observations(latencies).encode()
     return result
 
 
@@ -57,11 +57,11 @@ def _grew(then: int, now: int) -> int:
     return now - then if now >= then else now
 
 
-class _Made:
+class _TestRun:
     def __init__(self, lab: Lab, scenario: Scenario, one: RecordedTest) -> None:
         self.lab, self.scenario, self.one = lab, scenario, one
         self.seconds = duration_s(one.test, one.result)
-        self.bins = max(1, min(_MOST_BINS, round(self.seconds)))
+        self.bins = max(1, min(_MAX_BINS, round(self.seconds)))
         self.bin_ps = max(1, round(self.seconds * PS_PER_S / self.bins))
         names = {name: host.model or name for name, host in lab.hosts.items()}
         self.names = names
@@ -172,7 +172,7 @@ class _Made:
             for way, at in (("tx", 0), ("rx", 1)):
                 busy = any(pair[at] == node for pair in self.sends)
                 self._put(node, "host", node, f"goodput_{way}_bps", even if busy else none)
-            for name in _OF_HOSTS:
+            for name in _HOST_SERIES:
                 self._put(node, "host", node, name, self._shaped("rdma", (nic.host, nic.device), name))
         for src, dst in self.sends:
             self._put(f"{src}-{dst}/qp0", "queue-pair", src, "goodput_bps", even, dst)
@@ -295,7 +295,7 @@ class _Made:
             "drops": list(self._drops()),
             "conservation": {
                 "checked_queues": 0,
-                "data_packets": dict.fromkeys(("dropped", *_DISCARDED, "in_flight"), 0)
+                "data_packets": dict.fromkeys(("dropped", *_DISCARD_KEYS, "in_flight"), 0)
                 | dict.fromkeys(("sent", "delivered"), self.packets * len(self.sends)),
                 "ok": True,
             },
@@ -392,5 +392,7 @@ class _Made:
         ]
         busiest = [shares["softirq"] for cores in self.one.cores.values() for shares in cores.values()]
         rows += [("softirq_share", 100 * max(busiest), "%")] if busiest else []
-        lines = [f"{name},{value:g},{unit},{max(value, 1e-9) * TOLERANCE:g}" for name, value, unit in rows]
+        lines = [
+            f"{name},{value:g},{unit},{max(value, 1e-9) * PERFTEST_TOLERANCE:g}" for name, value, unit in rows
+        ]
         return "\n".join(["measure,value,unit,tolerance", *lines, ""])

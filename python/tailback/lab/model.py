@@ -18,7 +18,7 @@ from tailback.scenario.fields import Part, Priority, refuse
 from tailback.scenario.qdisc import Qdisc
 from tailback.units import DURATION, SIZE
 
-LOCAL = "local"
+LOCAL_HOST = "local"
 """A host that is this machine: nothing is sent anywhere."""
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}$")]
 """What stands in a command: no blank, no quote, no sign that a shell knows."""
@@ -234,11 +234,11 @@ def _conflicts(lab: Lab, scenario: Scenario) -> list[tuple[tuple[Any, ...], str]
                 found.append(
                     ((*where, "pci"), "found nothing, expected a PCI address: devlink needs it for roce")
                 )
-            if port.qdisc is not None and port.qdisc.kind not in QDISCS:
-                text = f"found {port.qdisc.kind}, expected one of {', '.join(QDISCS)}"
+            if port.qdisc is not None and port.qdisc.kind not in SUPPORTED_QDISCS:
+                text = f"found {port.qdisc.kind}, expected one of {', '.join(SUPPORTED_QDISCS)}"
                 found.append(((*where, "qdisc", "kind"), text))
     return found
 
 
-QDISCS = ("pfifo", "bfifo", "red", "tbf")
+SUPPORTED_QDISCS = ("pfifo", "bfifo", "red", "tbf")
 """Disciplines whose words for tc are written here."""

@@ -18,7 +18,7 @@ MAX_COUNTER = 2**63 - 1
 MAX_FIGURE = 1e12
 """Of perftest, in its own units; iterations and bytes, too."""
 MAX_CORE = 65_535
-PRINTED_RATES_DIFFER = 0.25
+MAX_RATE_DIFFERENCE = 0.25
 """Bandwidth and message rate of perftest are rounded when they are printed; its two units differ by 119."""
 
 
@@ -116,7 +116,7 @@ class QdiscCounters:
     """What waits at that moment."""
 
 
-_TC = {
+_TC_COUNTERS = {
     "bytes": "qdisc_sent_bytes",
     "packets": "qdisc_sent_packets",
     "drops": "qdisc_drops",
@@ -170,7 +170,7 @@ def _tc_json(text: str) -> list[_TcRow]:
         _TcRow(
             QdiscCounters(
                 str(row["kind"]),
-                {name: row[key] for key, name in _TC.items() if type(row.get(key)) is int},
+                {name: row[key] for key, name in _TC_COUNTERS.items() if type(row.get(key)) is int},
                 row["backlog"] if type(row.get("backlog")) is int else 0,
             ),
             str(row.get("dev", "")),
@@ -200,7 +200,7 @@ def _tc_text(text: str) -> list[_TcRow]:
             for one in re.finditer(r"\b(marked|early|pdrop|other) ([0-9]+)", part)
         }
         waits = re.search(r"backlog ([0-9.]+)([KMG]?)b ", part)
-        counters = {_TC[key]: value for key, value in values.items()}
+        counters = {_TC_COUNTERS[key]: value for key, value in values.items()}
         waiting = 0
         if waits is not None:
             try:
@@ -227,7 +227,7 @@ def mpstat(text: str) -> dict[int, dict[str, float]]:
 
 
 _Shares = tuple[int, dict[str, float]]
-_SHARES = {"softirq": "soft", "irq": "irq", "guest": "guest"}
+_MPSTAT_FIELDS = {"softirq": "soft", "irq": "irq", "guest": "guest"}
 
 
 def _core(text: str) -> int:
@@ -252,7 +252,7 @@ def _mpstat_json(text: str) -> list[_Shares]:
         return [
             (
                 _core(str(row["cpu"])),
-                {key: _share(row[name]) for key, name in _SHARES.items()},
+                {key: _share(row[name]) for key, name in _MPSTAT_FIELDS.items()},
             )
             for step in steps
             for row in step["cpu-load"]
@@ -281,7 +281,7 @@ def _mpstat_text(text: str) -> list[_Shares]:
             names = words[words.index("CPU") :]
         elif names and len(words) >= len(names) and (row := words[-len(names) :])[0].isdigit():
             at = {name: row[names.index(f"%{name}")] for name in ("soft", "irq", "guest")}
-            found.append((_core(row[0]), {key: _share(at[name]) for key, name in _SHARES.items()}))
+            found.append((_core(row[0]), {key: _share(at[name]) for key, name in _MPSTAT_FIELDS.items()}))
     return found
 
 
@@ -350,14 +350,14 @@ def _in_mib(average: float, unit: str, message_bytes: float, rate_mpps: float | 
     messages tells which it is.
     """
     if unit:
-        if unit not in _TO_MIB:
-            raise Unread(f"BW_average in one of {', '.join(_TO_MIB)}", value=average)
-        return average * _TO_MIB[unit]
+        if unit not in _MIB_PER_UNIT:
+            raise Unread(f"BW_average in one of {', '.join(_MIB_PER_UNIT)}", value=average)
+        return average * _MIB_PER_UNIT[unit]
     if not rate_mpps:
         raise Unread("MsgRate beside BW_average, which tells MB/s from Gbit/s", value=average)
     by_messages = rate_mpps * 1e6 * message_bytes / 2**20
-    for to_mib in (1.0, _TO_MIB["Gb/sec"]):
-        if abs(average * to_mib / by_messages - 1) <= PRINTED_RATES_DIFFER:
+    for to_mib in (1.0, _MIB_PER_UNIT["Gb/sec"]):
+        if abs(average * to_mib / by_messages - 1) <= MAX_RATE_DIFFERENCE:
             return average * to_mib
     raise Unread(
         f"BW_average that is MsgRate times MsgSize: {by_messages:.2f} MB/s, or "
@@ -387,11 +387,11 @@ def _made(
     return Perftest(int(message), int(iterations), None, (*latency, max(latency) if most is None else most))
 
 
-_TO_MIB = {"MiB/sec": 1.0, "MB/sec": 1.0, "Gb/sec": 1e9 / BITS_PER_MIB}
+_MIB_PER_UNIT = {"MiB/sec": 1.0, "MB/sec": 1.0, "Gb/sec": 1e9 / BITS_PER_MIB}
 """perftest's MB is of 2^20 bytes: perftest_parameters.h, MEGA is 0x100000 in older versions, too."""
 
 
-_HEADING = re.compile(r"BW \S+|[0-9.]+% percentile\S*|\S+")
+_HEADING_PATTERN = re.compile(r"BW \S+|[0-9.]+% percentile\S*|\S+")
 
 
 def _perftest_text(text: str) -> Perftest:
@@ -400,7 +400,7 @@ def _perftest_text(text: str) -> Perftest:
     for at, line in enumerate(lines):
         if "bytes" not in line or "iterations" not in line:
             continue
-        names = [name.partition("[") for name in _HEADING.findall(line.lstrip("# "))]
+        names = [name.partition("[") for name in _HEADING_PATTERN.findall(line.lstrip("# "))]
         rows = [row.lstrip("# ").split() for row in lines[at + 1 :]]
         rows = [row for row in rows if row and row[0].isdigit()]
         if not rows:
@@ -421,9 +421,9 @@ def _perftest_text(text: str) -> Perftest:
             break
         if "BW average" in columns:
             average, unit = columns["BW average"]
-            if unit not in _TO_MIB:
+            if unit not in _MIB_PER_UNIT:
                 break
-            return _made(message, iterations, average * _TO_MIB[unit], None, None, None, None)
+            return _made(message, iterations, average * _MIB_PER_UNIT[unit], None, None, None, None)
         if "t_typical" in columns:
             return _made(
                 message,

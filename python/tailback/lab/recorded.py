@@ -24,8 +24,8 @@ from tailback.lab.readers import Perftest, QdiscCounters, Unread
 
 GAUGES = ("outbound_pci_stalled_wr", "outbound_pci_stalled_rd")
 """Shares of the last second in %, no counts (mlx5)."""
-MOST_BYTES = 16 << 20
-MAX_S = 1e6
+MAX_OUTPUT_BYTES = 16 << 20
+MAX_TEST_S = 1e6
 """How long a test may have run, in seconds."""
 _Read = TypeVar("_Read")
 
@@ -69,8 +69,8 @@ def read(lab: Lab, folder: Path, test: LabTest) -> RecordedTest:
         text = f"found no {'latency' if latency else 'bandwidth'}, expected what {test.tool} prints"
         raise InputError.at(str(where), text)
     length_s = duration_s(test, result)
-    if not 0 < length_s <= MAX_S:
-        text = f"found a test of {length_s:g} s by its figures, expected more than 0 and at most {MAX_S:g} s"
+    if not 0 < length_s <= MAX_TEST_S:
+        text = f"found a test of {length_s:g} s by its figures, expected more than 0 and at most {MAX_TEST_S:g} s"
         raise InputError.at(str(where), text)
     between = sorted(where.glob("during-*"), key=lambda one: _at(one) or 0.0)
     steps = [
@@ -185,7 +185,7 @@ def _put(
 def _at(folder: Path) -> float | None:
     try:
         found = float((folder / "at").read_text())
-        if not 0 <= found <= MAX_S:
+        if not 0 <= found <= MAX_TEST_S:
             raise ValueError
         return found
     except (OSError, ValueError):
@@ -210,11 +210,11 @@ def _one(folder: Path, name: str, reader: Callable[[str], _Read]) -> _Read | Non
 def _of_file(file: Path, reader: Callable[[str], _Read]) -> _Read | None:
     try:
         with file.open(errors="replace") as opened:
-            text = opened.read(MOST_BYTES + 1)
+            text = opened.read(MAX_OUTPUT_BYTES + 1)
     except OSError:
         return None
-    if len(text) > MOST_BYTES:
-        raise InputError.at(str(file), f"found more than {MOST_BYTES >> 20} MiB, expected less")
+    if len(text) > MAX_OUTPUT_BYTES:
+        raise InputError.at(str(file), f"found more than {MAX_OUTPUT_BYTES >> 20} MiB, expected less")
     try:
         return reader(text)
     except Unread as error:

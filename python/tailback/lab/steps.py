@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tailback.lab import back
-from tailback.lab.back import PRIORITIES, Back
+from tailback.lab import undo_steps
 from tailback.lab.model import Command, Lab, LabBridge, LabNic, LabPfc, LabPort, Rebind
+from tailback.lab.undo_steps import PRIORITY_COUNT, Undo
 from tailback.scenario import declared
 from tailback.units import format_rate
 
-RING = "ethtool -g %s | awk '/^Current/{now=1} now && /^RX:/{print $2; ok=1; exit} END{exit !ok}'"
+RING_ENTRIES_LINE = (
+    "ethtool -g %s | awk '/^Current/{now=1} now && /^RX:/{print $2; ok=1; exit} END{exit !ok}'"
+)
 """Prints the receive ring as it is."""
-SHELL_SIGNS = frozenset("|&;<>()$`\\\"'*?[]#~%!{}\n")
+SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"'*?[]#~%!{}\n")
 """A line without one of them means the same without a shell."""
 
 
@@ -24,7 +26,7 @@ class Step:
     host: str
     about: str
     do: str
-    back: Back | None = None
+    back: Undo | None = None
     """What takes it back, in the reverse order; None: nothing does."""
     own: bool = False
     """A line of the lab file, for a shell."""
@@ -37,7 +39,7 @@ class Step:
 
 def words(line: str) -> str | list[str]:
     """A line as words where it needs no shell, else the line."""
-    return line if SHELL_SIGNS & set(line) else line.split()
+    return line if SHELL_CHARACTERS & set(line) else line.split()
 
 
 def plan(lab: Lab) -> list[Step]:
@@ -53,7 +55,7 @@ def plan(lab: Lab) -> list[Step]:
 
 
 def _own(one: Command) -> Step:
-    undo = back.fixed("command", one.do, one.undo) if one.undo else None
+    undo = undo_steps.fixed("command", one.do, one.undo) if one.undo else None
     return Step(one.host, one.about, one.do, undo, own=True)
 
 
@@ -63,12 +65,12 @@ def _rebind(one: Rebind) -> Iterator[Step]:
     bound = f"if [ -e /sys/bus/pci/drivers/%s/{one.pci} ]; then %s; fi"
     free = f"if [ ! -e /sys/bus/pci/drivers/%s/{one.pci} ]; then %s; fi"
     from_, to = one.from_, one.to
-    gives_back = back.fixed("unbind", one.pci, free % (from_, _bind(one.pci, from_)))
+    gives_back = undo_steps.fixed("unbind", one.pci, free % (from_, _bind(one.pci, from_)))
     yield Step(one.host, f"{where}: leave the driver", unbind % from_, gives_back)
     file = f"/sys/bus/pci/devices/{one.pci}/driver_override"
-    override = back.value_of(file, r"[A-Za-z0-9_-]{1,64}|\(null\)")
+    override = undo_steps.value_of(file, r"[A-Za-z0-9_-]{1,64}|\(null\)")
     yield Step(one.host, f"{where}: name the driver that may take it", f"echo {to} > {file}", override)
-    leaves = back.fixed("bind", one.pci, bound % (to, unbind % to))
+    leaves = undo_steps.fixed("bind", one.pci, bound % (to, unbind % to))
     yield Step(one.host, f"{where}: take it", _bind(one.pci, to), leaves)
 
 
@@ -83,12 +85,12 @@ def bridge_steps(bridge: LabBridge) -> Iterator[Step]:
         if port.roce is not None:
             yield from _roce(host, f"pci/{port.pci}", port.roce)
     add = f"ip link add name {name} mtu {bridge.mtu} type bridge stp_state 0"
-    yield Step(host, "the bridge, without STP", add, back.bridge(name))
+    yield Step(host, "the bridge, without STP", add, undo_steps.bridge(name))
     for port in bridge.ports:
         interface = port.interface
         join = f"ip link set dev {interface} master {name}"
         yield _mtu(host, interface, bridge.mtu)
-        yield Step(host, "a port of the bridge", join, back.master(interface))
+        yield Step(host, "a port of the bridge", join, undo_steps.master(interface))
         yield _up(host, interface)
         yield from _tuned(host, port)
     yield Step(host, "the bridge is up", f"ip link set dev {name} up")  # it is removed as a whole
@@ -98,23 +100,23 @@ def _roce(host: str, device: str, wanted: bool) -> Iterator[Step]:
     words = f"devlink dev param set {device} name enable_roce value %s cmode driverinit"
     about = "the NIC takes RoCE itself" if wanted else "RoCE is to reach the bridge"
     show = f"devlink -j dev param show {device} name enable_roce"
-    yield Step(host, about, words % str(wanted).lower(), back.roce(device, show, words))
+    yield Step(host, about, words % str(wanted).lower(), undo_steps.roce(device, show, words))
     yield Step(host, "the driver takes that up", f"devlink dev reload {device}")
 
 
 def _mtu(host: str, interface: str, mtu: int) -> Step:
     about = "jumbo frames" if mtu > 1500 else "the MTU"
-    return Step(host, about, f"ip link set dev {interface} mtu {mtu}", back.mtu(interface))
+    return Step(host, about, f"ip link set dev {interface} mtu {mtu}", undo_steps.mtu(interface))
 
 
 def _up(host: str, interface: str) -> Step:
-    return Step(host, "the port is up", f"ip link set dev {interface} up", back.state(interface))
+    return Step(host, "the port is up", f"ip link set dev {interface} up", undo_steps.state(interface))
 
 
 def _tuned(host: str, port: LabPort) -> Iterator[Step]:
     name = port.interface
     if port.rx_ring is not None:
-        yield Step(host, "receive ring", f"ethtool -G {name} rx {port.rx_ring}", back.ring(name))
+        yield Step(host, "receive ring", f"ethtool -G {name} rx {port.rx_ring}", undo_steps.ring(name))
     if port.coalesce is not None:
         words = [f"adaptive-rx {'on' if port.coalesce.adaptive else 'off'}"]
         if port.coalesce.usecs is not None:
@@ -122,7 +124,7 @@ def _tuned(host: str, port: LabPort) -> Iterator[Step]:
         if port.coalesce.frames is not None:
             words.append(f"rx-frames {port.coalesce.frames}")
         do = f"ethtool -C {name} {' '.join(words)}"
-        yield Step(host, "moderation of interrupts", do, back.coalesce(name))
+        yield Step(host, "moderation of interrupts", do, undo_steps.coalesce(name))
     if port.irq_cores is not None:
         # Names in /proc/interrupts are the driver's: only the kernel knows which are of this device.
         device = f"/sys/bus/pci/devices/{port.pci}" if port.pci else f"/sys/class/net/{name}/device"
@@ -131,10 +133,10 @@ def _tuned(host: str, port: LabPort) -> Iterator[Step]:
         cores = " ".join(map(str, port.irq_cores))
         do = f"set -- {cores}; {each} echo $1 > {file} || exit 1; first=$1; shift; set -- $@ $first; done"
         read = f"{each} echo $irq $(cat {file}); done"
-        yield Step(host, "cores of its interrupts", do, back.irqs(name, read))
+        yield Step(host, "cores of its interrupts", do, undo_steps.irqs(name, read))
     if port.qdisc is not None:
         for at, line in enumerate(qdisc_words(port.qdisc)):
-            undo = back.qdisc(name) if at == 0 else None
+            undo = undo_steps.qdisc(name) if at == 0 else None
             yield Step(host, "queueing discipline", f"tc qdisc add dev {name} {line}", undo)
 
 
@@ -183,30 +185,30 @@ def _nic(nic: LabNic) -> Iterator[Step]:
         yield _mtu(host, name, nic.mtu)
     if nic.address is not None:
         add = f"ip addr add {nic.address} dev {name}"
-        yield Step(host, "address of the tests", add, back.address(name, nic.address))
+        yield Step(host, "address of the tests", add, undo_steps.address(name, nic.address))
     yield _up(host, name)
     for priority in nic.ecn:
         for role, what in (("roce_np", "notification point"), ("roce_rp", "reaction point")):
             file = f"/sys/class/net/{name}/ecn/{role}/enable/{priority}"
-            yield Step(host, f"DCQCN, {what}", f"echo 1 > {file}", back.value_of(file, "[01]"))
+            yield Step(host, f"DCQCN, {what}", f"echo 1 > {file}", undo_steps.value_of(file, "[01]"))
     if nic.pfc is not None:
         yield from _pfc(host, name, nic.pfc)
 
 
 def _pfc(host: str, name: str, pfc: LabPfc) -> Iterator[Step]:
     qos = f"mlnx_qos -i {name}"
-    lossless = [number in pfc.priorities for number in range(PRIORITIES)]
+    lossless = [number in pfc.priorities for number in range(PRIORITY_COUNT)]
     enable = f"{qos} --pfc {_listed(lossless)}"
-    yield Step(host, "lossless priorities", enable, back.qos_row(name, "enabled", "--pfc"))
+    yield Step(host, "lossless priorities", enable, undo_steps.qos_row(name, "enabled", "--pfc"))
     buffers = f"{qos} --prio2buffer {_listed([pfc.buffer * one for one in lossless])}"
-    yield Step(host, "their buffer", buffers, back.qos_row(name, "buffer", "--prio2buffer"))
+    yield Step(host, "their buffer", buffers, undo_steps.qos_row(name, "buffer", "--prio2buffer"))
     if pfc.cable_len is not None:  # mlnx_qos tells the length of the cable in no form that is documented
         yield Step(host, "length of the cable, for headroom", f"{qos} --cable_len {pfc.cable_len}")
     if pfc.buffer_size is not None:
-        sizes = [pfc.buffer_size * (number == pfc.buffer) for number in range(PRIORITIES)]
+        sizes = [pfc.buffer_size * (number == pfc.buffer) for number in range(PRIORITY_COUNT)]
         file = f"/sys/class/net/{name}/qos/buffer_size"
         set_sizes = f"{qos} --buffer_size {_listed(sizes)}"
-        yield Step(host, "size of that buffer", set_sizes, back.buffer_size(name, file))
+        yield Step(host, "size of that buffer", set_sizes, undo_steps.buffer_size(name, file))
 
 
 def _listed(values: list[int] | list[bool]) -> str:

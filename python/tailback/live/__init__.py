@@ -1,4 +1,4 @@
-"""Hosts and switches with real packets, on interfaces of this machine: runs like any other, but measured."""
+"""Runs hosts and switches with real packets on interfaces of this machine; results are as those of any run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tailback import interrupts
 from tailback.errors import InputError, Problem
 from tailback.files.out_folder import OutFolder
+from tailback.live.perftest_peer import perftest_peer
 from tailback.live.plan import live_plan
 from tailback.live.recording import recording
-from tailback.live.remote import remote
 from tailback.plan import make_plan
 from tailback.running import own_controllers
 from tailback.scenario import Scenario
@@ -23,26 +23,27 @@ if TYPE_CHECKING:
     from tailback._engine import Live
     from tailback.results import Result
 
-CAPTURE = "capture.pcap"
-"""The file of a result that holds the frames of a host."""
-STEP_MS = 100
-"""Time between two looks at Ctrl-C and the progress bar."""
-REFUSED = "expected an interface that may be used (CAP_NET_RAW, and CAP_SYS_ADMIN to make namespaces)"
+CAPTURE_FILE = "capture.pcap"
+"""Frames of a host, in the folder of the result."""
+POLL_INTERVAL_MS = 100
+"""Time between two checks for Ctrl-C and updates of the progress bar."""
+EXPECTED_INTERFACE = (
+    "expected an interface that may be used (CAP_NET_RAW, and CAP_SYS_ADMIN to make namespaces)"
+)
 
-Told = dict[str, Any]
+Counts = dict[str, Any]
 
 
 class InterfaceGone(RuntimeError):  # noqa: N818  it is what happened
-    """An interface has vanished. `result` is what was measured until then."""
+    """An interface has vanished. `result` holds the part measured until then."""
 
     def __init__(self, text: str, result: Result) -> None:
-        """With what there is."""
         super().__init__(text)
         self.result = result
 
 
 def slowdown_for(scenario: Scenario, rate_bps: int) -> float:
-    """How much longer a run takes than its scenario says, if the fastest link is to carry `rate_bps`."""
+    """Factor between real time and scenario time, so that the fastest link carries `rate_bps`."""
     return max(1.0, max((wire.rate for wire in scenario.network.wires), default=0) / rate_bps)
 
 
@@ -59,19 +60,19 @@ def run(
     verb: str = "write",
     clock: str | None = None,
 ) -> Result:
-    """Runs a scenario with real packets, and gives its result as of any run.
+    """Runs a scenario with real packets, and returns its result.
 
-    On cables that are made for it and end with this process, or, with `interfaces` by host, on what is there;
-    hosts that have none are elsewhere. The clock stands still while the process has no CPU. `capture`: host
-    whose frames the folder gets as capture.pcap. `perftest`: where `ib_write_bw`, which is the other end,
-    listens, or where it is waited for, ADDRESS or ADDRESS:PORT. `verb`: write, or send or read in its place,
-    as `ib_send_bw` and `ib_read_bw`. `clock`: file by which a congestion point on
-    this machine shares its clock. A veth pair is the kernel's own: see
-    `tailback.live.veth`.
+    The network is made of veth pairs that end with this process, or, with `interfaces` by host, of existing
+    interfaces; hosts without one run elsewhere. The clock stands still while the process has no CPU. `capture`:
+    host whose frames are written to capture.pcap. `perftest`: ADDRESS or ADDRESS:PORT where `ib_write_bw`, the
+    other end, listens, or where to listen for it. `verb`: write, send or read, as with `ib_write_bw`,
+    `ib_send_bw` and `ib_read_bw`. `clock`: file of a congestion point on this machine that shares its clock. A
+    scenario of a veth pair runs on the kernel's own: see `tailback.live.veth`.
 
     Raises:
-        InputError: it has what is simulated only, an interface cannot be used, or a controller failed.
-        InterfaceGone: with the result of what was measured until then.
+        InputError: the scenario has parts that are only simulated, an interface cannot be used, or a controller
+            failed.
+        InterfaceGone: an interface vanished; it holds the result until then.
     """
     if scenario.veth is not None:
         return _on_kernel(scenario, folder, interfaces, capture, report, progress)
@@ -81,20 +82,20 @@ def run(
         text = "found another system, expected Linux: packet sockets are its own"
         raise InputError.at("tailback live", text) from None
     plan, live = make_plan(scenario), live_plan(scenario, slowdown, interfaces, verb)
-    far_end = remote(perftest, live, Live.memory) if perftest else nullcontext()
+    far_end = perftest_peer(perftest, live, Live.memory) if perftest else nullcontext()
     with far_end as far, own_controllers(scenario):
         try:
             engine = Live(json.dumps(live), list(scenario.own_controllers.values()))
         except OSError as error:
             found = (error.strerror or str(error)).lower()
-            problem = Problem(str(error.filename), (), f"found {found}, {REFUSED}")
+            problem = Problem(str(error.filename), (), f"found {found}, {EXPECTED_INTERFACE}")
             raise InputError([problem]) from None
         if capture is not None and folder is not None:
             hosts = scenario.network.hosts
             if capture not in hosts or (interfaces is not None and capture not in interfaces):
                 text = f"found {capture}, expected a host that is here"
                 raise InputError.at("--capture", text)
-            engine.capture(str(folder.growing() / CAPTURE), hosts.index(capture))
+            engine.capture(str(folder.growing() / CAPTURE_FILE), hosts.index(capture))
         if clock is not None:
             _follow(engine, clock)
         if far:
@@ -104,20 +105,20 @@ def run(
         with interrupts.noted() as seen:
             while not over and not seen:
                 try:
-                    over = engine.run(STEP_MS) or (far is not None and far.over)
+                    over = engine.run(POLL_INTERVAL_MS) or (far is not None and far.over)
                 except OSError as error:
                     gone = f"{error.filename}: {(error.strerror or str(error)).lower()}"
                     break
                 if progress is not None:
                     progress(engine.now_ps())
             engine.end_capture()
-            told: Told = json.loads(engine.told(True))
+            counts: Counts = json.loads(engine.told(True))
             took = time.perf_counter() - wall, time.thread_time() - cpu
-            result = _result(scenario, plan, live, told, took, over)
+            result = _result(scenario, plan, live, counts, took, over)
             if folder is not None:
                 result.write(folder, report)
             if far and over:
-                far.close(result)  # last: what was measured is there, whatever becomes of the other end
+                far.close(result)  # last: the result is written, whatever happens to the other end
     if gone:
         raise InterfaceGone(gone, result)
     return result
@@ -154,11 +155,11 @@ def _result(
     scenario: Scenario,
     plan: dict[str, Any],
     live: Mapping[str, Any],
-    told: Told,
+    counts: Counts,
     took: tuple[float, float],
     complete: bool,
 ) -> Result:
     from tailback.results import Result
 
-    recorded = recording(scenario, plan, live, told, complete)
+    recorded = recording(scenario, plan, live, counts, complete)
     return Result.from_recording(scenario, plan, recorded, *took, not complete)

@@ -1,6 +1,4 @@
-"""A scenario as hosts and switches with real packets take it: a part of what a plan may hold, the rest is
-refused.
-"""
+"""The plan of a scenario for hosts and switches with real packets. Parts that are only simulated are refused."""
 
 from __future__ import annotations
 
@@ -15,33 +13,33 @@ from tailback.scenario.congestion import about, kinds
 from tailback.scenario.network import Network
 
 PS_PER_US = 10**6
-STEPS = (5, 2)
-"""A bin of the series is 1, 5, 10, 50, ... us long, as of the simulator."""
-MOST_MESSAGE = 16 << 20
-"""Memory of a queue pair: each has a message's own."""
-MOST_QPS = 4096
+BIN_STEP_FACTORS = (5, 2)
+"""A bin is 1, 5, 10, 50, ... us long, as in the simulator."""
+MAX_MESSAGE_BYTES = 16 << 20
+"""Each queue pair has memory for one message."""
+MAX_QPS = 4096
 
 Plan = dict[str, Any]
 
 
 def mac_of(host: int) -> list[int]:
-    """Of a host by its number: locally administered."""
+    """The locally administered MAC address of host number `host`."""
     return [0x02, 0x54, 0x42, 0, host >> 8, host & 0xFF]
 
 
 def ip_of(host: int) -> str:
-    """Of a host by its number."""
+    """The IP address of host number `host`."""
     return f"10.84.{host + 1 >> 8}.{host + 1 & 0xFF}"
 
 
 def live_plan(
     scenario: Scenario, slowdown: float, interfaces: Mapping[str, str] | None = None, verb: str = "write"
 ) -> Plan:
-    """The plan of a scenario on cables that are made, or, with `interfaces` by host, on those that are there.
-    `verb`: what carries messages, write, send or read.
+    """Makes the plan for veth pairs, or, with `interfaces` by host, for existing interfaces. `verb` carries the
+    messages: write, send or read.
 
     Raises:
-        InputError: the scenario has what is simulated only.
+        InputError: the scenario has parts that are only simulated.
     """
     plan = make_plan(scenario)
     network = scenario.network
@@ -72,7 +70,7 @@ def live_plan(
 
 
 def _check(plan: Plan, network: Network, made: bool) -> None:
-    """Refuses what there is no real packet for."""
+    """Refuses parts of a scenario that are only simulated."""
     simulated = [
         ("traffic", "TCP connections", plan["tcp_connections"]),
         ("traffic", "single messages", plan["flows"]["items"]),
@@ -109,12 +107,12 @@ def _check(plan: Plan, network: Network, made: bool) -> None:
     if not plan["writers"]:
         raise InputError.at("traffic", "found nothing, expected kind: write")
     for writer in plan["writers"]:
-        if writer["message"] > MOST_MESSAGE:
+        if writer["message"] > MAX_MESSAGE_BYTES:
             raise InputError.at(
-                "traffic", f"found a message of {writer['message']} B, expected at most {MOST_MESSAGE} B"
+                "traffic", f"found a message of {writer['message']} B, expected at most {MAX_MESSAGE_BYTES} B"
             )
-    if sum(writer["qps"] for writer in plan["writers"]) > MOST_QPS:
-        raise InputError.at("traffic", f"found more queue pairs, expected at most {MOST_QPS}")
+    if sum(writer["qps"] for writer in plan["writers"]) > MAX_QPS:
+        raise InputError.at("traffic", f"found more queue pairs, expected at most {MAX_QPS}")
     nodes = len(network.hosts) + len(network.switches)
     if made and (not network.switches or len(network.wires) != nodes - 1):
         raise InputError.at(
@@ -123,7 +121,7 @@ def _check(plan: Plan, network: Network, made: bool) -> None:
 
 
 def _check_controllers(scenario: Scenario) -> None:
-    """Refuses those that need what packets of RoCEv2 do not carry."""
+    """Refuses controllers that need data which RoCEv2 packets do not carry."""
     for kind in kinds(scenario):
         known = about(scenario, kind)
         if known.reads_switches or known.counts_hops:
@@ -135,7 +133,7 @@ def _check_controllers(scenario: Scenario) -> None:
 def _bin(duration_ps: int, most: int) -> int:
     length, step = PS_PER_US, 0
     while length * most < duration_ps:
-        length *= STEPS[step % 2]
+        length *= BIN_STEP_FACTORS[step % 2]
         step += 1
     return length
 
@@ -172,7 +170,7 @@ def _host(plan: Plan, number: int, dscps: list[int], interface: str | None) -> d
 
 
 def _peers(network: Network, name: str) -> list[str]:
-    """Nodes behind the ports of a switch."""
+    """Neighbours of a switch, in the order of its ports."""
     return [wire.b if wire.a == name else wire.a for wire in network.wires_of[name]]
 
 
@@ -220,7 +218,7 @@ def _switch(
 
 
 def _towards(network: Network, ports: Mapping[str, list[str]], switch: str, host: str) -> int:
-    """The port of a switch that leads to a host, in a tree."""
+    """The port of a switch towards a host, in a tree."""
     came = {host: ""}
     waiting = deque([host])
     while waiting:

@@ -1,4 +1,4 @@
-"""What hosts and switches with real packets did, as the tables of a run."""
+"""Makes the tables of a run from the counts of hosts and switches with real packets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailback.live.meta import Plan, Told, meta, send_classes
+from tailback.live.run_meta import Counts, Plan, meta, send_classes
 from tailback.recorded.signals import (
     CE_MARK,
     CNP,
@@ -28,7 +28,7 @@ from tailback.scenario import Scenario
 
 @dataclass(frozen=True)
 class LiveRecording:
-    """As the engine hands over what it recorded, see `tailback.recorded.run.Recording`."""
+    """A recording like the engine's, see `tailback.recorded.run.Recording`."""
 
     flows: pa.Table
     series: pa.Table
@@ -38,35 +38,31 @@ class LiveRecording:
     meta_json: str
 
 
-def recording(scenario: Scenario, plan: Plan, live: Plan, told: Told, complete: bool) -> LiveRecording:
-    """The tables of a run. `plan`: as the simulator would take it; `live`: as it was run; `told`: what it
-    did.
-    """
+def recording(scenario: Scenario, plan: Plan, live: Plan, counts: Counts, complete: bool) -> LiveRecording:
+    """The tables of a run. `plan` is that of the simulator, `live` that of the run, `counts` what it counted."""
     owners = [(writer, number) for writer in plan["writers"] for number in range(writer["qps"])]
     names = [f"{writer['src']}-{writer['dst']}/qp{number}" for writer, number in _numbered(owners)]
-    series, entities = _series(told, names, owners, send_classes(plan))
+    series, entities = _series(counts, names, owners, send_classes(plan))
     return LiveRecording(
-        flows=_flows(plan, told, owners),
+        flows=_flows(plan, counts, owners),
         series=series,
         entities=entities,
-        signals=signals_of(series, entities, int(told["bin_ps"]), int(told["now_ps"])),
-        counters=_counters(plan, live, told),
-        meta_json=json.dumps(meta(scenario, plan, live, told, complete)),
+        signals=signals_of(series, entities, int(counts["bin_ps"]), int(counts["now_ps"])),
+        counters=_counters(plan, live, counts),
+        meta_json=json.dumps(meta(scenario, plan, live, counts, complete)),
     )
 
 
 def flows_of(rows: list[dict[str, Any]]) -> pa.Table:
-    """The table of queue pairs."""
-    return pa.Table.from_pylist(rows, schema=_FLOWS)
+    return pa.Table.from_pylist(rows, schema=_FLOWS_SCHEMA)
 
 
 def empty_flows() -> pa.Table:
-    """Of a run without queue pairs."""
-    return _FLOWS.empty_table()
+    return _FLOWS_SCHEMA.empty_table()
 
 
 def _numbered(owners: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
-    """Queue pairs of a pair of hosts are numbered through."""
+    """Numbers the queue pairs of each pair of hosts."""
     counts: dict[tuple[str, str], int] = {}
     for writer, _ in owners:
         key = (writer["src"], writer["dst"])
@@ -74,16 +70,16 @@ def _numbered(owners: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
         yield writer, counts[key]
 
 
-def _flows(plan: Plan, told: Told, owners: list[tuple[Any, int]]) -> pa.Table:
+def _flows(plan: Plan, counts: Counts, owners: list[tuple[Any, int]]) -> pa.Table:
     nics = {host["name"]: plan["nics"][host["nic"]] for host in plan["hosts"]}
     rows = []
     numbered = list(_numbered(owners))
-    for index, (flow, (writer, _)) in enumerate(zip(told["flows"], owners, strict=True)):
+    for index, (flow, (writer, _)) in enumerate(zip(counts["flows"], owners, strict=True)):
         sender, receiver = flow["sender"], flow["receiver"]
         end = flow["ended_ps"]
         message = writer["message"]
         delivered = flow["delivered_bytes"] or flow["completed"] * message
-        span = max((end if end is not None else told["now_ps"]) - writer["start"], 1)
+        span = max((end if end is not None else counts["now_ps"]) - writer["start"], 1)
         rows.append(
             {
                 "flow": index,
@@ -120,7 +116,7 @@ def _flows(plan: Plan, told: Told, owners: list[tuple[Any, int]]) -> pa.Table:
     return flows_of(rows)
 
 
-_FLOWS = pa.schema(
+_FLOWS_SCHEMA = pa.schema(
     [
         ("flow", pa.int64()),
         *((name, pa.string()) for name in ("item", "protocol", "src", "dst")),
@@ -160,13 +156,13 @@ _FLOWS = pa.schema(
 
 
 def _series(
-    told: Told, names: list[str], owners: list[tuple[Any, int]], classes: Mapping[str, int]
+    counts: Counts, names: list[str], owners: list[tuple[Any, int]], classes: Mapping[str, int]
 ) -> tuple[pa.Table, pa.Table]:
-    bin_ps = told["bin_ps"]
+    bin_ps = counts["bin_ps"]
     entities: dict[str, dict[str, Any]] = {}
     times: list[int] = []
     columns: dict[str, list[Any]] = {"entity": [], "metric": [], "value": []}
-    for one in told["series"]:
+    for one in counts["series"]:
         name, item = one["entity"], None
         if one["flow"] is not None:
             name, item = names[one["flow"]], owners[one["flow"]][0]["item"]
@@ -193,7 +189,7 @@ def _series(
     return series, pa.Table.from_pylist(list(entities.values()), schema=kinds)
 
 
-_SIGNALS = {
+SIGNAL_OF_METRIC = {
     "ecn_marked": CE_MARK,
     "dropped": DROP,
     "paused_share": PFC_PAUSE,
@@ -203,24 +199,24 @@ _SIGNALS = {
     "packet_seq_err": NAK,
     "delay_probes": DELAY_PROBE,
 }
-"""Series that are signals."""
+"""Metrics of series that are signals."""
 
 
 def signals_of(series: pa.Table, entities: pa.Table, bin_ps: int, end_ps: int) -> pa.Table:
-    """The log of signals, from the series that are signals, as the engine makes it."""
+    """The log of signals, made from series as in the engine."""
     kept = series.filter(
         pc.and_(
-            pc.is_in(series.column("metric").cast(pa.string()), pa.array(_SIGNALS)),
+            pc.is_in(series.column("metric").cast(pa.string()), pa.array(SIGNAL_OF_METRIC)),
             pc.greater(series.column("value"), 0),
         )
     )
     about = {row["entity"]: row for row in entities.to_pylist()}
-    return as_table(_told(row, about[row["entity"]], bin_ps, end_ps) for row in kept.to_pylist())
+    return as_table(_signal_row(row, about[row["entity"]], bin_ps, end_ps) for row in kept.to_pylist())
 
 
-def _told(row: dict[str, Any], entity: dict[str, Any], bin_ps: int, end_ps: int) -> dict[str, Any]:
-    """A row of the log, from one of the series."""
-    signal = _SIGNALS[row["metric"]]
+def _signal_row(row: dict[str, Any], entity: dict[str, Any], bin_ps: int, end_ps: int) -> dict[str, Any]:
+    """A row of the log from a row of a series."""
+    signal = SIGNAL_OF_METRIC[row["metric"]]
     node, peer = entity["node"], entity["peer"]
     ends = {
         PFC_PAUSE: (peer, node),
@@ -259,10 +255,10 @@ HOST_COUNTERS = (
 )
 
 
-def _counters(plan: Plan, live: Plan, told: Told) -> pa.Table:
+def _counters(plan: Plan, live: Plan, counts: Counts) -> pa.Table:
     rows: list[tuple[str, str, str, int]] = []
     classes = send_classes(plan)
-    for host, one in zip(live["hosts"], told["hosts"], strict=True):
+    for host, one in zip(live["hosts"], counts["hosts"], strict=True):
         if one is None:
             continue
         name = host["name"]
@@ -277,7 +273,7 @@ def _counters(plan: Plan, live: Plan, told: Told) -> pa.Table:
         rows.append((name, "", f"rx_prio{classes.get(name, 0)}_pause", one["counters"]["pause_frames"]))
         duration_us = one["paused_ps"] // 10**6
         rows.append((name, "", f"rx_prio{classes.get(name, 0)}_pause_duration", duration_us))
-    for switch, ports in zip(live["switches"], told["switches"], strict=True):
+    for switch, ports in zip(live["switches"], counts["switches"], strict=True):
         used = {class_ for _, class_ in switch["class_of"]}
         for port in ports:
             where = f"{switch['name']}:{port['peer']}"

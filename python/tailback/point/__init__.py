@@ -18,10 +18,10 @@ from tailback.files.parquet import as_parquet
 from tailback.point.settings import PointSettings
 from tailback.version import __version__
 
-MIRROR = "capture.pcap"
-"""The file of a result that holds what came."""
-STEP_MS = 200
-"""Time between two looks at Ctrl-C and the display."""
+MIRROR_FILE = "capture.pcap"
+"""Incoming frames, in the folder of the result."""
+POLL_INTERVAL_MS = 200
+"""Time between two checks for Ctrl-C and updates of the display."""
 
 Counters = dict[str, Any]
 
@@ -35,13 +35,13 @@ def run(
     mirror: Path | None = None,
     clock: tuple[str, int] | None = None,
 ) -> Counters:
-    """Forwards between two interfaces until the time is over, or a signal comes, and tells what it did.
+    """Forwards between two interfaces until `duration_ps` is over or a signal arrives, and returns the counters.
 
-    `mirror`: a file for what comes, as Lumina's switch mirrors it. `clock`: a file, and the number of
-    programs with end points that find this program's clock by it.
+    `mirror`: a file for incoming frames, as Lumina's switch mirrors them. `clock`: a file that shares this
+    program's clock, and the number of end points that use it.
 
     Raises:
-        InputError: an interface cannot be used; it is named in one line.
+        InputError: an interface cannot be used; the message names it.
         OSError: the file cannot be written.
     """
     try:
@@ -68,7 +68,11 @@ def run(
     ended_by = None
     with interrupts.noted() as seen:
         while not seen and (end is None or time.monotonic() < end):
-            left = STEP_MS if end is None else min(STEP_MS, 1 + int(1e3 * max(0.0, end - time.monotonic())))
+            left = (
+                POLL_INTERVAL_MS
+                if end is None
+                else min(POLL_INTERVAL_MS, 1 + int(1e3 * max(0.0, end - time.monotonic())))
+            )
             try:
                 point.run(left)
             except OSError as error:
@@ -77,38 +81,40 @@ def run(
             if show is not None:
                 show(json.loads(point.told()))
     point.end_mirror()
-    told: Counters = json.loads(point.told())
-    return {**told, "ended_by": ended_by}
+    counters: Counters = json.loads(point.told())
+    return {**counters, "ended_by": ended_by}
 
 
-def write(folder: OutFolder, settings: PointSettings, told: Counters) -> None:
-    """Writes what was done: summary.json, series.parquet, events.json, point.yaml.
+def write(folder: OutFolder, settings: PointSettings, counters: Counters) -> None:
+    """Writes summary.json, series.parquet, events.json and point.yaml.
 
     Raises:
-        OSError: it cannot be written; nothing of it is there then.
+        OSError: a file cannot be written; then none is left.
     """
 
     def fill(inside: Path) -> None:
         write_file(inside / "point.yaml", settings.as_yaml().encode())
-        write_file(inside / "series.parquet", as_parquet(_series(told)))
-        write_file(inside / "events.json", in_lines({"happened": told["happened"]}).encode())
-        rest = {key: value for key, value in told.items() if key not in ("bins", "happened")}
+        write_file(inside / "series.parquet", as_parquet(_series(counters)))
+        write_file(inside / "events.json", in_lines({"happened": counters["happened"]}).encode())
+        rest = {key: value for key, value in counters.items() if key not in ("bins", "happened")}
         summary = {"kind": "point", "tailback_version": __version__, **rest}
         write_file(inside / SUMMARY_FILE, in_lines(summary).encode())
 
     folder.fill(fill)
 
 
-def _series(told: Counters) -> pa.Table:
-    """A row a bin and direction."""
+def _series(counters: Counters) -> pa.Table:
+    """A row for each bin and direction."""
     names = ("tx_bytes", "marked", "dropped", "most_queued_bytes")
-    length_ps, (first, second) = told["bin_ps"], told["interfaces"]
+    length_ps, (first, second) = counters["bin_ps"], counters["interfaces"]
     rows = [
         (at * length_ps, way, one)
-        for way, bins in zip((f"{first} to {second}", f"{second} to {first}"), told["bins"], strict=True)
+        for way, bins in zip((f"{first} to {second}", f"{second} to {first}"), counters["bins"], strict=True)
         for at, one in enumerate(bins)
     ]
-    waits = [one["queued_byte_ps"] / min(length_ps, max(told["elapsed_ps"] - at, 1)) for at, _, one in rows]
+    waits = [
+        one["queued_byte_ps"] / min(length_ps, max(counters["elapsed_ps"] - at, 1)) for at, _, one in rows
+    ]
     columns: dict[str, Any] = {
         "time_ps": pa.array([row[0] for row in rows], pa.int64()),
         "direction": pa.array([row[1] for row in rows], pa.string()),

@@ -1,7 +1,7 @@
 """The kernel's own congestion point: a bridge with RED behind a rate at both ports, and what `tc` counts.
 
-The bridge is set up as that of a lab (`tailback.lab.steps`), and taken back at the end. Its alias says whose
-it is and how its ports were, so that `clean` can take it back where the program was killed.
+The bridge is set up as that of a lab (`tailback.lab.steps`), and removed at the end. Its alias holds the process
+and the earlier state of its ports, so that `clean` can restore them after the program was killed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ from pydantic import ValidationError
 
 from tailback import interrupts
 from tailback.errors import InputError, Problem
-from tailback.lab.back import (
-    NotGivenBack,
+from tailback.lab.model import LOCAL_HOST, LabBridge, LabHost
+from tailback.lab.readers import QdiscCounters, Unread, tc
+from tailback.lab.remote_shell import ask, last_line
+from tailback.lab.steps import Step, bridge_steps, words
+from tailback.lab.undo_steps import (
+    CannotUndo,
     addresses,
     addresses_line,
     disciplines,
@@ -29,30 +33,28 @@ from tailback.lab.back import (
     link,
     lost_addresses,
 )
-from tailback.lab.model import LOCAL, LabBridge, LabHost
-from tailback.lab.reach import ask, last_line
-from tailback.lab.readers import QdiscCounters, Unread, tc
-from tailback.lab.steps import Step, bridge_steps, words
 from tailback.point.settings import PointSettings
 
-BRIDGE = "tailback-cp"
-STEP_PS = 200_000_000_000
-"""Time between two looks at the counters."""
+BRIDGE_NAME = "tailback-cp"
+POLL_INTERVAL_PS = 200_000_000_000
+"""Time between two readings of the counters."""
 AVERAGE_PACKET_BYTES = 1000
 """RED's `avpkt`, as in the example of tc-red(8)."""
 BURST_BYTES = 20_000
-"""What the rate lets through at once: an assumption. Two packets of 9 KB, so that each MTU passes."""
-_HERE = LabHost(at=LOCAL, model=None)
+"""Burst of the rate limit; assumption: two packets of 9 KB, so that every MTU passes."""
+_THIS_HOST = LabHost(at=LOCAL_HOST, model=None)
 
-_OF_RED = {"min": "ecn.k_min", "max": "ecn.k_max", "probability": "ecn.p_max", "limit": "buffer"}
-"""RED's words for what is set."""
+_SETTING_OF_RED_KEY = {"min": "ecn.k_min", "max": "ecn.k_max", "probability": "ecn.p_max", "limit": "buffer"}
+"""Setting of each of RED's parameters, for messages."""
 
-_NAME = "tailback point --kernel"
-"""What problems are told of, and what the alias of a bridge begins with."""
-_OF_PORT = r"; ([A-Za-z0-9][A-Za-z0-9_.@-]{0,14}) mtu ([0-9]{1,10}) (up|down)"
-_MADE = re.compile(rf"{_NAME}, process ([0-9]{{1,10}}) begun ([0-9]{{1,20}})((?:{_OF_PORT})*)", re.ASCII)
-_PORT = re.compile(_OF_PORT, re.ASCII)
-"""The alias of a bridge that this has made, and a port in it."""
+_COMMAND_NAME = "tailback point --kernel"
+"""Place of problems in messages, and first words of the alias of a bridge."""
+_PORT_IN_ALIAS = r"; ([A-Za-z0-9][A-Za-z0-9_.@-]{0,14}) mtu ([0-9]{1,10}) (up|down)"
+_ALIAS_PATTERN = re.compile(
+    rf"{_COMMAND_NAME}, process ([0-9]{{1,10}}) begun ([0-9]{{1,20}})((?:{_PORT_IN_ALIAS})*)", re.ASCII
+)
+_PORT_PATTERN = re.compile(_PORT_IN_ALIAS, re.ASCII)
+"""The alias of a bridge that this module has made, and a port in it."""
 
 Counters = dict[str, Any]
 
@@ -64,38 +66,38 @@ def run(
     duration_ps: int | None = None,
     show: Callable[[Counters], None] | None = None,
 ) -> Counters:
-    """Has the kernel forward between two interfaces of a namespace, until the time is over or a signal comes.
+    """Lets the kernel forward between two interfaces of a namespace until `duration_ps` is over or a signal arrives.
 
     Raises:
-        InputError: it cannot be set up, or has what only the program's point has; nothing of it is left.
+        InputError: the bridge cannot be set up, or a setting needs Tailback's own point; nothing is left behind.
     """
     namespace, names = _place(first, second)
     with interrupts.noted() as seen, _set_up(namespace, names, settings) as left:
-        counts, begin = _Counts(), time.monotonic()
+        counts, begin = _KernelCounters(), time.monotonic()
         end = float("inf") if duration_ps is None else begin + duration_ps / 1e12
-        told: Counters = {"interfaces": [first, second], "happened": [], "bin_ps": STEP_PS}
-        told |= {"ended_by": None, "bins": counts.bins}
+        counters: Counters = {"interfaces": [first, second], "happened": [], "bin_ps": POLL_INTERVAL_PS}
+        counters |= {"ended_by": None, "bins": counts.bins}
         over = False
         while not over:
-            until = min(end, begin + (counts.looks() + 1) * STEP_PS / 1e12)
+            until = min(end, begin + (counts.looks() + 1) * POLL_INTERVAL_PS / 1e12)
             time.sleep(max(0.0, until - time.monotonic()))
             elapsed_ps = int(1e12 * (time.monotonic() - begin))
             over = bool(seen) or time.monotonic() >= end
             try:
-                for number, name in enumerate(names[::-1]):  # what goes from A to B waits at B
+                for number, name in enumerate(names[::-1]):  # frames from A to B wait at B
                     counts.look(number, _counters(namespace, name), elapsed_ps)
             except Unread as error:
-                told["ended_by"], over = str(error), True
-            told = {**told, "elapsed_ps": elapsed_ps, **counts.told()}
+                counters["ended_by"], over = str(error), True
+            counters = {**counters, "elapsed_ps": elapsed_ps, **counts.counters()}
             if show is not None:
-                show(told)
+                show(counters)
     if left:
-        told["ended_by"] = "; ".join([*filter(None, [told["ended_by"]]), *left])
-    return told
+        counters["ended_by"] = "; ".join([*filter(None, [counters["ended_by"]]), *left])
+    return counters
 
 
-class _Counts:
-    """What was counted so far, by direction."""
+class _KernelCounters:
+    """Counters so far, by direction."""
 
     def __init__(self) -> None:
         self.bins: list[list[dict[str, int]]] = [[], []]
@@ -103,11 +105,11 @@ class _Counts:
         self._queued, self._most = [0, 0], [0, 0]
 
     def looks(self) -> int:
-        """How many there were in both directions."""
+        """Number of readings of both directions."""
         return len(self.bins[1])
 
     def look(self, number: int, found: QdiscCounters, elapsed_ps: int) -> None:
-        """Takes what a direction's discipline has counted in the time since the begin."""
+        """Adds a reading of a direction's queueing discipline, `elapsed_ps` after the begin."""
         counted, before = found.counters, self._directions[number]
         dropped = {f"dropped_{name}": counted.get(f"red_{name}", 0) for name in ("early", "pdrop", "other")}
         now = {
@@ -119,7 +121,7 @@ class _Counts:
         since = {key: value - before.get(key, 0) for key, value in now.items()}
         self._directions[number], self._queued[number] = now, found.backlog_bytes
         self._most[number] = max(self._most[number], found.backlog_bytes)
-        length_ps = min(STEP_PS, max(elapsed_ps - len(self.bins[number]) * STEP_PS, 1))
+        length_ps = min(POLL_INTERVAL_PS, max(elapsed_ps - len(self.bins[number]) * POLL_INTERVAL_PS, 1))
         row = {
             "dropped": sum(since[key] for key in dropped),
             "most_queued_bytes": found.backlog_bytes,
@@ -127,29 +129,30 @@ class _Counts:
         }
         self.bins[number].append({"tx_bytes": since["tx_bytes"], "marked": since["marked"], **row})
 
-    def told(self) -> Counters:
-        """As the program's own point tells it."""
+    def counters(self) -> Counters:
+        """The counters in the form of Tailback's own point."""
         most = [{"most_queued_bytes": most} for most in self._most]
         directions = [{**one, **of} for one, of in zip(self._directions, most, strict=True)]
         return {"directions": directions, "queued_bytes": list(self._queued)}
 
 
 def _place(first: str, second: str) -> tuple[str, list[str]]:
-    """Namespace, empty for this one, and the names there."""
+    """The namespace ("" for this one), and the names of the interfaces in it."""
     parted = [name.rpartition("/") for name in (first, second)]
     if parted[0][0] != parted[1][0]:
         raise InputError.at(
-            _NAME, f"found {first} and {second}, expected interfaces of one namespace: a bridge joins these"
+            _COMMAND_NAME,
+            f"found {first} and {second}, expected interfaces of one namespace: a bridge joins these",
         )
     return parted[0][0], [name for _, _, name in parted]
 
 
 def _ask(namespace: str, command: Sequence[str] | str) -> tuple[int, str, str]:
-    """Runs words, or a line of a lab's step for a shell, in a namespace."""
+    """Runs a command (words, or a line for a shell) in a namespace."""
     if not namespace:
-        return ask(_HERE, command)
-    told = ["sh", "-c", command] if isinstance(command, str) else command
-    return ask(_HERE, ["ip", "netns", "exec", namespace, *told])
+        return ask(_THIS_HOST, command)
+    words_there = ["sh", "-c", command] if isinstance(command, str) else command
+    return ask(_THIS_HOST, ["ip", "netns", "exec", namespace, *words_there])
 
 
 def _counters(namespace: str, name: str) -> QdiscCounters:
@@ -169,11 +172,12 @@ def _steps(namespace: str, names: list[str], settings: PointSettings) -> list[St
     for key, value in only_ours.items():
         if value:
             raise InputError.at(
-                _NAME, f"found {key}, expected rate, buffer and ecn: the kernel's bridge has no more"
+                _COMMAND_NAME, f"found {key}, expected rate, buffer and ecn: the kernel's bridge has no more"
             )
     if settings.ecn is None:
         raise InputError.at(
-            _NAME, "found no ecn, expected k_min, k_max and p_max, which are RED's min, max and probability"
+            _COMMAND_NAME,
+            "found no ecn, expected k_min, k_max and p_max, which are RED's min, max and probability",
         )
     ports_were = [_link(namespace, name) for name in names]
     mtus = [port["mtu"] for port in ports_were]
@@ -191,38 +195,42 @@ def _steps(namespace: str, names: list[str], settings: PointSettings) -> list[St
     tbf = {"kind": "tbf", "rate": rate, "burst": f"{BURST_BYTES}B", "child": red}
     ports = [{"interface": name, "qdisc": tbf} for name in names]
     try:
-        bridge = LabBridge.model_validate({"host": "here", "name": BRIDGE, "mtu": min(mtus), "ports": ports})
+        bridge = LabBridge.model_validate(
+            {"host": "here", "name": BRIDGE_NAME, "mtu": min(mtus), "ports": ports}
+        )
     except ValidationError as error:
         one = error.errors(include_url=False)[0]
         key, expected = str(one["loc"][-1]), one["msg"].removeprefix("Input should be ")
-        raise InputError.at(_NAME, f"{_OF_RED.get(key, key)}: expected {expected}") from None
+        raise InputError.at(
+            _COMMAND_NAME, f"{_SETTING_OF_RED_KEY.get(key, key)}: expected {expected}"
+        ) from None
     made, *rest = bridge_steps(bridge)
     begun = _begun(os.getpid())
     was = [f"{name} mtu {port['mtu']} {_state(port)}" for name, port in zip(names, ports_were, strict=True)]
-    alias = "; ".join([f"{_NAME}, process {os.getpid()} begun {begun}", *was])
-    return [made, Named("here", "whose it is", alias), *rest]
+    alias = "; ".join([f"{_COMMAND_NAME}, process {os.getpid()} begun {begun}", *was])
+    return [made, SetAlias("here", "the owner, as alias", alias), *rest]
 
 
-class Named(Step):
+class SetAlias(Step):
     """The step that gives the bridge its alias."""
 
     @property
     def command(self) -> list[str]:
-        """Its words: the alias is one, whatever is in it."""
-        return ["ip", "link", "set", "dev", BRIDGE, "alias", self.do]
+        """The alias is one word, whatever it contains."""
+        return ["ip", "link", "set", "dev", BRIDGE_NAME, "alias", self.do]
 
 
 def _link(namespace: str, name: str) -> dict[str, Any]:
-    """What `ip` tells of a device."""
+    """A device as `ip` describes it."""
     status, out, said = _ask(namespace, ["ip", "-j", "-d", "link", "show", "dev", name])
     if status:
         raise InputError.at(
-            _NAME, f"found {last_line(said)!r}, expected an interface that may join a bridge: {name}"
+            _COMMAND_NAME, f"found {last_line(said)!r}, expected an interface that may join a bridge: {name}"
         )
     try:
         return link(out, name)
-    except NotGivenBack as error:
-        raise InputError.at(_NAME, f"{error}: {name}") from None
+    except CannotUndo as error:
+        raise InputError.at(_COMMAND_NAME, f"{error}: {name}") from None
 
 
 def _state(found: dict[str, Any]) -> str:
@@ -230,7 +238,7 @@ def _state(found: dict[str, Any]) -> str:
 
 
 def _begun(process: int) -> int:
-    """When a process began, in ticks since the machine did; 0: there is none (proc_pid_stat(5), field 22)."""
+    """Start time of a process in ticks since boot; 0 if there is none (proc_pid_stat(5), field 22)."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:
@@ -239,8 +247,8 @@ def _begun(process: int) -> int:
 
 
 def clean() -> list[str]:
-    """Takes back what killed programs have left in this namespace and those of `ip netns`: a line each."""
-    _, out, _ = ask(_HERE, ["ip", "-j", "netns", "list"])
+    """Removes what killed programs have left in this namespace and those of `ip netns`; returns a line for each."""
+    _, out, _ = ask(_THIS_HOST, ["ip", "-j", "netns", "list"])
     try:
         named = [str(one["name"]) for one in json.loads(out or "[]")]
     except (ValueError, TypeError, KeyError):
@@ -249,16 +257,16 @@ def clean() -> list[str]:
 
 
 def _cleaned(namespace: str) -> Iterator[str]:
-    name = f"{namespace}/{BRIDGE}" if namespace else BRIDGE
+    name = f"{namespace}/{BRIDGE_NAME}" if namespace else BRIDGE_NAME
     try:
-        bridge = _link(namespace, BRIDGE)
+        bridge = _link(namespace, BRIDGE_NAME)
     except InputError:
         return
-    made = _MADE.fullmatch(bridge.get("ifalias", ""))
+    made = _ALIAS_PATTERN.fullmatch(bridge.get("ifalias", ""))
     if made is None or bridge.get("linkinfo", {}).get("info_kind") != "bridge":
-        yield f"{name}: left alone, as its alias does not say that it was made by {_NAME}"
+        yield f"{name}: left alone, as its alias does not say that it was made by {_COMMAND_NAME}"
         return
-    process, begun, ports = int(made[1]), int(made[2]), _PORT.findall(made[3])
+    process, begun, ports = int(made[1]), int(made[2]), _PORT_PATTERN.findall(made[3])
     if _begun(process) == begun:
         yield f"{name}: left alone, as process {process}, which made it, still runs"
         return
@@ -266,8 +274,8 @@ def _cleaned(namespace: str) -> Iterator[str]:
     failed: list[str] = []
     for port, mtu, state in ports:
         try:
-            if _link(namespace, port).get("master") != BRIDGE:
-                continue  # somebody else's by now
+            if _link(namespace, port).get("master") != BRIDGE_NAME:
+                continue  # the port has joined another bridge
         except InputError:
             continue  # gone
         commands = [["ip", "link", "set", "dev", port, "nomaster", "mtu", mtu, state]]
@@ -276,7 +284,7 @@ def _cleaned(namespace: str) -> Iterator[str]:
             commands.insert(0, ["tc", "qdisc", "del", "dev", port, "root"])
         said = [last_line(words) for status, _, words in (_ask(namespace, one) for one in commands) if status]
         (failed if said else back).append(f"{port}: {said[0]}" if said else port)
-    status, _, said_last = _ask(namespace, ["ip", "link", "del", "dev", BRIDGE])
+    status, _, said_last = _ask(namespace, ["ip", "link", "del", "dev", BRIDGE_NAME])
     if status:
         yield f"{name}: {last_line(said_last)}"
         return
@@ -286,10 +294,10 @@ def _cleaned(namespace: str) -> Iterator[str]:
 
 @contextmanager
 def _set_up(namespace: str, names: list[str], settings: PointSettings) -> Iterator[list[str]]:
-    """The bridge, for as long as it is used. Afterwards the list tells what could not be given back.
+    """Sets up the bridge for the block, and undoes it afterwards. The list then says what could not be restored.
 
     Raises:
-        InputError: it cannot be set up, or what was there could not be given back afterwards.
+        InputError: the bridge cannot be set up, or the state before could not be restored.
     """
     steps = _steps(namespace, names, settings)
     was = {name: _found(namespace, name) for name in names}
@@ -297,16 +305,16 @@ def _set_up(namespace: str, names: list[str], settings: PointSettings) -> Iterat
     left: list[str] = []
     problem: InputError | None = None
     try:
-        # What could not be given back is refused before anything is touched.
+        # A state that undo could not restore is refused before any change.
         for step in steps:
-            _way_back(namespace, step)
+            _undo_commands(namespace, step)
         for step in steps:
-            back = _way_back(namespace, step)
+            back = _undo_commands(namespace, step)
             status, _, said = _ask(namespace, step.command)
             if status:
                 missing = ", and a kernel with sch_red and sch_tbf" if "unknown" in said else ""
                 raise InputError.at(
-                    _NAME, f"found {last_line(said)!r}, expected that this works{missing}: {step.do}"
+                    _COMMAND_NAME, f"found {last_line(said)!r}, expected that this works{missing}: {step.do}"
                 )
             undo += back[::-1]
         yield left
@@ -320,12 +328,12 @@ def _set_up(namespace: str, names: list[str], settings: PointSettings) -> Iterat
             if not _gone(namespace, name):
                 left += _differences(namespace, name, before)
     if problem is not None:
-        not_back = [Problem(_NAME, (), f"not as before: {one}") for one in left]
+        not_back = [Problem(_COMMAND_NAME, (), f"not as before: {one}") for one in left]
         raise InputError([*problem.problems, *not_back])
 
 
 def _differences(namespace: str, name: str, was: dict[str, Any]) -> Iterator[str]:
-    """What is not as it was, after addresses are given back that the kernel has removed."""
+    """Restores addresses that the kernel has removed, and yields the remaining differences."""
     for command in lost_addresses(name, was["addresses"], _found(namespace, name)["addresses"]):
         _ask(namespace, command)
     for key, value in _found(namespace, name).items():
@@ -333,17 +341,19 @@ def _differences(namespace: str, name: str, was: dict[str, Any]) -> Iterator[str
             yield f"{name}: {key} was {was[key] or 'none'}, is {value or 'none'}"
 
 
-def _way_back(namespace: str, step: Step) -> list[str]:
-    """What takes a step back."""
+def _undo_commands(namespace: str, step: Step) -> list[str]:
+    """Commands that undo a step."""
     if step.back is None:
         return []
     status, printed, said = _ask(namespace, words(step.back.read))
     if status:
-        raise InputError.at(_NAME, f"found {last_line(said)!r}, expected that this works: {step.back.read}")
+        raise InputError.at(
+            _COMMAND_NAME, f"found {last_line(said)!r}, expected that this works: {step.back.read}"
+        )
     try:
         return step.back.lines(printed)
-    except NotGivenBack as error:
-        raise InputError.at(_NAME, str(error)) from None
+    except CannotUndo as error:
+        raise InputError.at(_COMMAND_NAME, str(error)) from None
 
 
 def _gone(namespace: str, name: str) -> bool:
@@ -351,7 +361,7 @@ def _gone(namespace: str, name: str) -> bool:
 
 
 def _found(namespace: str, name: str) -> dict[str, Any]:
-    """How an interface is."""
+    """The state of an interface."""
     found = _link(namespace, name)
     own = addresses(_ask(namespace, words(addresses_line(name)))[1], name)
     disciplined = disciplines(_ask(namespace, words(disciplines_line(name)))[1])

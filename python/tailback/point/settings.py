@@ -1,4 +1,4 @@
-"""What a congestion point is set by: a YAML file and `--set`, checked."""
+"""Settings of a congestion point, from a YAML file and `--set`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _refuse(expected: str) -> PydanticCustomError:
 
 
 class Ecn(Part):
-    """Marks between two thresholds, as RoCE switches do."""
+    """ECN marking between two thresholds, as in RoCE switches."""
 
     k_min: Bytes
     k_max: Bytes
@@ -44,7 +44,7 @@ class Ecn(Part):
 
 
 class Pfc(Part):
-    """Pauses who sends, and honours pauses."""
+    """Sends pauses, and honours received ones."""
 
     xoff: Bytes
     xon: Bytes
@@ -59,7 +59,7 @@ class Pfc(Part):
 
 
 class Event(Part):
-    """Something that happens once, to one request of a queue pair."""
+    """An action on one request of a queue pair."""
 
     action: Literal["drop", "mark", "corrupt", "delay", "reorder"]
     direction: Literal["forward", "back"] | None = None
@@ -79,7 +79,7 @@ class Event(Part):
 
 
 class PointSettings(Part):
-    """A congestion point. Both directions are alike."""
+    """A congestion point. Settings apply to both directions."""
 
     rate: Rate = 1_000_000_000
     delay: Delay = 0
@@ -91,7 +91,7 @@ class PointSettings(Part):
     events: Annotated[tuple[Event, ...], Field(max_length=10_000, strict=False)] = ()
 
     def for_engine(self) -> str:
-        """As the engine reads it."""
+        """JSON for the engine."""
         ecn, pfc = self.ecn, self.pfc
         directions = {None: None, "forward": 0, "back": 1}
         plan = {
@@ -124,15 +124,15 @@ class PointSettings(Part):
         return json.dumps(plan)
 
     def as_yaml(self) -> str:
-        """All of it, as a file that gives it again."""
+        """A YAML file with these settings."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
 
 def read(file: Path | None, sets: Sequence[str] = ()) -> PointSettings:
-    """Reads and checks a file, or the defaults, with values set on top (`ecn.k_min=20KB`).
+    """Reads a file, or the defaults, applies `sets` such as `ecn.k_min=20KB`, and checks the result.
 
     Raises:
-        InputError: with all problems, one line each.
+        InputError: has all problems, one line each.
     """
     document = Document({}) if file is None else from_yaml(_text(file), str(file))
     if document.data is None:
@@ -158,13 +158,13 @@ def _text(file: Path) -> bytes:
         raise InputError.at(str(file), f"found {reason}, expected a file") from None
 
 
-_SECTIONS: dict[str, type[Part]] = {"ecn": Ecn, "pfc": Pfc, "events": Event}
+_MODEL_OF_SECTION: dict[str, type[Part]] = {"ecn": Ecn, "pfc": Pfc, "events": Event}
 
 
 def _problem(details: Any, document: Document) -> Problem:
     path, context = tuple(details["loc"]), details.get("ctx", {})
     if details["type"] == "extra_forbidden":
-        model = _SECTIONS.get(str(path[0]), PointSettings) if len(path) > 1 else PointSettings
+        model = _MODEL_OF_SECTION.get(str(path[0]), PointSettings) if len(path) > 1 else PointSettings
         text = f"found an unknown field, expected {one_of(path[-1], model.model_fields)}"
     elif details["type"] == "missing":
         text = "found nothing, expected a value"

@@ -1,7 +1,8 @@
-"""The kernel's own veth pair, flooded and pinged, beside what the model says of the same.
+"""Measures the kernel's own veth pair under a flood and pings, and compares the model with it.
 
-Each case is a pair of its own in two namespaces of this machine: fitted while it is idle, then flooded. Of
-the run's own case the folder has everything, of the others what the report's first lines say.
+Each case has its own pair in two namespaces of this machine: costs are fitted while it is idle, then it is
+flooded. The folder has all data of the scenario's own case, and the figures in the first lines of the report for
+the others.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import numpy as np
 from tailback import running
 from tailback.errors import InputError, Problem
 from tailback.files.out_folder import OutFolder
-from tailback.live.veth.cases import PFIFO, Case, figures, measured, parts
-from tailback.live.veth.namespaces import WHERE, CallFailed, Namespaces
-from tailback.live.veth.recording import RING, recording
+from tailback.live.veth.cases import PFIFO_YAML, Case, figures, measured, parts
+from tailback.live.veth.namespaces import COMMAND_NAME, CallFailed, Namespaces
+from tailback.live.veth.recording import RING_ENTITY, recording
 from tailback.measures.veth import delivered_per_second, ping_loss, ping_rtt
 from tailback.plan import make_plan
 from tailback.scenario import Scenario, load
@@ -28,9 +29,9 @@ from tailback.scenario.veth import CONSUMER, UdpFlood
 if TYPE_CHECKING:
     from tailback.results import Result
 
-NOQUEUE = "{kind: noqueue}"
-MOST_RULES = 100_000
-_KINDS = ("noqueue", "pfifo", "bfifo", "fq_codel", "sfq", "codel")
+NOQUEUE_YAML = "{kind: noqueue}"
+MAX_RULES = 100_000
+_KERNEL_QDISCS = ("noqueue", "pfifo", "bfifo", "fq_codel", "sfq", "codel")
 
 
 def run(
@@ -40,42 +41,45 @@ def run(
     report: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> Result:
-    """Runs a scenario of a veth pair on the kernel's own, and the model with what was fitted beside it.
+    """Runs a scenario of a veth pair on the kernel's own, and the model with the fitted costs.
 
-    Its own discipline and none, without and with XDP at the consumer: four cases, each as long as the run.
-    Where the kernel lacks the discipline, pfifo takes its place. `progress` is told the time that has run.
+    Four cases, each as long as the run: the scenario's queueing discipline and none, without and with XDP at
+    the consumer. Where the kernel lacks the discipline, pfifo is used. `progress` is called with the time of the
+    run.
 
     Raises:
-        InputError: the scenario has what no kernel has, or namespaces are not permitted.
+        InputError: the scenario has settings that no kernel has, or namespaces are not permitted.
     """
     _check(scenario)
     wall, cpu = time.perf_counter(), time.thread_time()
-    told: dict[str, Any] = {"kernel": platform.release(), "instead_of": None, "cases": []}
+    kernel_veth: dict[str, Any] = {"kernel": platform.release(), "instead_of": None, "cases": []}
     with Namespaces() as there:
         try:
             own = measured(there, scenario, xdp=False)
             if isinstance(own, str):
-                told["instead_of"] = _kind(scenario)
-                scenario = load(scenario, sets=[f"veth.qdisc={PFIFO}"])
+                kernel_veth["instead_of"] = _kind(scenario)
+                scenario = load(scenario, sets=[f"veth.qdisc={PFIFO_YAML}"])
                 own = measured(there, scenario, xdp=False)
             if isinstance(own, str):
-                raise InputError.at(WHERE, own)
-            told["cases"].append(_beside(own))
+                raise InputError.at(COMMAND_NAME, own)
+            kernel_veth["cases"].append(_compared(own))
             others = [(scenario, True)]
             if _kind(scenario) != "noqueue":
-                bare = load(scenario, sets=[f"veth.qdisc={NOQUEUE}"])
+                bare = load(scenario, sets=[f"veth.qdisc={NOQUEUE_YAML}"])
                 others = [(bare, False), (scenario, True), (bare, True)]
             for number, (one, xdp) in enumerate(others):
                 if progress is not None:
                     progress((number + 1) * scenario.run.duration // (1 + len(others)))
                 case = measured(there, one, xdp)
-                told["cases"].append(_refused(one, xdp, case) if isinstance(case, str) else _beside(case))
+                kernel_veth["cases"].append(
+                    _refused(one, xdp, case) if isinstance(case, str) else _compared(case)
+                )
         except CallFailed as error:
-            raise InputError.at(WHERE, str(error)) from None
+            raise InputError.at(COMMAND_NAME, str(error)) from None
     from tailback.results import Result
 
     took = time.perf_counter() - wall, time.thread_time() - cpu
-    made = recording(own, told)
+    made = recording(own, kernel_veth)
     result = Result.from_recording(own.scenario, make_plan(own.scenario), made, *took, False)
     if folder is not None:
         result.write(folder, report)
@@ -88,12 +92,17 @@ def _check(scenario: Scenario) -> None:
     found = [
         ("veth.ring", f"{veth.ring} entries", "256: a kernel's ring has no setting", veth.ring != 256),
         ("veth.bql", veth.bql, "none: no kernel's veth has byte queue limits", veth.bql != "none"),
-        ("veth.qdisc", _kind(scenario), f"one of {', '.join(_KINDS)}", _kind(scenario) not in _KINDS),
+        (
+            "veth.qdisc",
+            _kind(scenario),
+            f"one of {', '.join(_KERNEL_QDISCS)}",
+            _kind(scenario) not in _KERNEL_QDISCS,
+        ),
         (
             "veth.consumer.rules",
             f"{veth.consumer.rules}",
-            f"at most {MOST_RULES}: each is an instruction of a filter",
-            veth.consumer.rules > MOST_RULES,
+            f"at most {MAX_RULES}: each is an instruction of a filter",
+            veth.consumer.rules > MAX_RULES,
         ),
         (
             "traffic",
@@ -125,10 +134,10 @@ def _refused(scenario: Scenario, xdp: bool, why: str) -> dict[str, Any]:
     return {"qdisc": _kind(scenario), "xdp": xdp, "refused": why}
 
 
-def _beside(case: Case) -> dict[str, Any]:
-    """A case as it was measured, and as the model has it."""
+def _compared(case: Case) -> dict[str, Any]:
+    """The figures of a case: measured, and from the model."""
     model = running.run(case.scenario, report=False)
-    ring = model.bins.values(RING, "queue_max_packets")
+    ring = model.bins.values(RING_ENTITY, "queue_max_packets")
     return {
         "qdisc": _kind(case.scenario),
         "xdp": case.xdp,

@@ -1,6 +1,6 @@
-"""A process inside of a network namespace: `python -m tailback.live.veth.agent`, a JSON call a line.
+"""A process in a network namespace (`python -m tailback.live.veth.agent`), which reads a JSON call per line.
 
-Producer and consumer are one each. A namespace, and the pair that joins the two, end with the processes.
+Producer and consumer are two such processes. The namespaces, and the pair between them, end with the processes.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from typing import Any
 from tailback.live.veth import kernel
 from tailback.live.veth.kernel import CONSUMER_IF, PRODUCER_IF
 
-ADDRESSES = {PRODUCER_IF: "10.84.0.1", CONSUMER_IF: "10.84.0.2"}
+INTERFACE_ADDRESSES = {PRODUCER_IF: "10.84.0.1", CONSUMER_IF: "10.84.0.2"}
 _SINK_PORT = 9  # discard
 _SO_TIMESTAMPNS = 35
-_ICMP = struct.Struct("!BBHHH")
+_ICMP_HEADER = struct.Struct("!BBHHH")
 _ECHO_REQUEST, _ECHO_REPLY = 8, 0
-_IPV4_HEADER = 20
-_ANSWER_S = 1.0
-"""An answer that takes longer is lost: the longest queue of a case is a tenth of that."""
-_BETWEEN_S = 0.004
-"""Between two looks at an idle pair: it has drained long since."""
-_STOPPED, _SENT, _WAITS, _REFUSED = range(4)
-"""Words that the flood shares with the process that counts it."""
-_CALLS = 32
-"""Calls of the flood between two looks at whether it is to end."""
+_IPV4_HEADER_BYTES = 20
+_PING_TIMEOUT_S = 1.0
+"""Later answers count as lost: the longest queue of a case takes a tenth of this."""
+_IDLE_INTERVAL_S = 0.004
+"""Between two measurements of an idle pair, which has drained by then."""
+_STOP_WORD, _SENT_WORD, _WAITS_WORD, _REFUSED_WORD = range(4)
+"""Indices of words in memory that the flooding process shares with the one that counts."""
+_CALLS_PER_STOP_CHECK = 32
+"""Calls of the flood between two checks whether it is to end."""
 
 
-def _prefer(core: int, priority: int) -> None:
-    """This process runs on a core, and before other programs where that is permitted."""
+def _pin_to_core(core: int, priority: int) -> None:
+    """Pins this process to a core, with real-time priority where that is permitted."""
     os.sched_setaffinity(0, {core})
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
@@ -50,12 +50,12 @@ def _prefer(core: int, priority: int) -> None:
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise OSError(f"{' '.join(command)}: {said[-1] if said else f'exit status {done.returncode}'}")
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise OSError(f"{' '.join(command)}: {lines[-1] if lines else f'exit status {done.returncode}'}")
 
 
 class _Agent:
-    """What the parent may call; each method answers with plain data."""
+    """The calls of the parent process; each method returns plain data."""
 
     def __init__(self) -> None:
         kernel.end_with_parent()
@@ -65,22 +65,22 @@ class _Agent:
         self._xdp = -1
 
     def connect(self, consumer: int) -> None:
-        """Makes the pair, in place of an older one; its other end goes to another process's namespace."""
+        """Makes the pair, and removes an older one; the other end goes to the namespace of process `consumer`."""
         if PRODUCER_IF in (name for _, name in socket.if_nameindex()):
             _run("ip", "link", "del", PRODUCER_IF)
         ends = ("type", "veth", "peer", "name", CONSUMER_IF, "netns", str(consumer))
         _run("ip", "link", "add", PRODUCER_IF, *ends)
 
     def set_up(self, interface: str, threaded: bool, core: int) -> None:
-        """Address, no TSO, NAPI, in a thread of a core where that is wanted."""
-        _run("ip", "addr", "add", f"{ADDRESSES[interface]}/24", "dev", interface)
+        """Sets address, offloads and NAPI of an interface; `threaded`: NAPI in a thread on `core`."""
+        _run("ip", "addr", "add", f"{INTERFACE_ADDRESSES[interface]}/24", "dev", interface)
         kernel.only_single_packets(interface)
         _run("ip", "link", "set", interface, "up")
         if threaded:
             kernel.napi_threads(interface, core)
 
     def discipline(self, words: list[str]) -> str:
-        """Sets the producer's discipline; what tc says against it, or nothing."""
+        """Sets the producer's queueing discipline; returns the error of tc, or ""."""
         try:
             _run("tc", "qdisc", "replace", "dev", PRODUCER_IF, "root", *words)
         except OSError as error:
@@ -88,7 +88,7 @@ class _Agent:
         return ""
 
     def consume(self, rules: int, xdp: bool) -> str:
-        """Rules, and XDP, on the consumer's end, and where datagrams go; why there is no XDP, or nothing."""
+        """Sets rules and XDP on the consumer's end, and opens the socket of datagrams; returns why XDP failed, or ""."""
         for old in self._kept:
             old.close()
         if self._xdp >= 0:
@@ -96,7 +96,7 @@ class _Agent:
             self._xdp = -1
         self._kept = kernel.rules(CONSUMER_IF, rules)
         sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sink.bind((ADDRESSES[CONSUMER_IF], _SINK_PORT))
+        sink.bind((INTERFACE_ADDRESSES[CONSUMER_IF], _SINK_PORT))
         self._kept.append(sink)
         if xdp:
             try:
@@ -106,11 +106,11 @@ class _Agent:
         return ""
 
     def idle(self, sizes: list[int], repeats: int, payload: int, core: int) -> list[list[int]]:
-        """Pings behind bursts of datagrams on a pair that is idle otherwise.
+        """Pings behind bursts of datagrams on an otherwise idle pair.
 
-        A row each: datagrams, time to send them, and from the first of them to the answer, both in ns.
+        A row for each ping: datagrams, time to send them, and time from the first of them to the answer, in ns.
         """
-        _prefer(core, 2)
+        _pin_to_core(core, 2)
         ping, out = _Pinger(56), _datagrams(1 << 20)
         body, rows = bytes(payload), []
         for _ in range(repeats):
@@ -122,17 +122,17 @@ class _Agent:
                 rtt = ping.once()
                 if rtt is not None:
                     rows.append([size, sent, ping.last_sent_ns - begun + rtt])
-                time.sleep(_BETWEEN_S)
+                time.sleep(_IDLE_INTERVAL_S)
         return rows
 
     def flood(
         self, flood: dict[str, Any], ping: dict[str, Any], duration_s: float, bin_s: float, core: int
     ) -> dict[str, Any]:
         """Floods and pings for a while, and counts in each bin."""
-        _prefer(core, 2)
+        _pin_to_core(core, 2)
         shared = mmap.mmap(-1, 32)
         words = (ctypes.c_uint64 * 4).from_buffer(shared)
-        before = _looked(words)
+        before = _read_counters(words)
         child = os.fork()
         if child == 0:
             _flood(words, flood, core)
@@ -140,13 +140,13 @@ class _Agent:
         try:
             samples, looks = _measure(ping, duration_s, bin_s, words)
         finally:
-            words[_STOPPED] = 1
+            words[_STOP_WORD] = 1
             os.waitpid(child, 0)
         return {"samples": samples, "before": before, "looks": looks}
 
 
 class _Pinger:
-    """Echo requests, and when their answers were received by the kernel."""
+    """Sends echo requests, and reads when the kernel received their answers."""
 
     def __init__(self, payload: int) -> None:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
@@ -159,19 +159,19 @@ class _Pinger:
     def send(self) -> None:
         self._number += 1
         number = self._number & 0xFFFF
-        body = _ICMP.pack(_ECHO_REQUEST, 0, 0, os.getpid() & 0xFFFF, number) + self._payload
+        body = _ICMP_HEADER.pack(_ECHO_REQUEST, 0, 0, os.getpid() & 0xFFFF, number) + self._payload
         body = body[:2] + struct.pack("!H", _checksum(body)) + body[4:]
         self.last_sent_ns = self.waiting[number] = time.time_ns()
         try:
-            self.socket.sendto(body, (ADDRESSES[CONSUMER_IF], 0))
+            self.socket.sendto(body, (INTERFACE_ADDRESSES[CONSUMER_IF], 0))
         except OSError as error:
-            if error.errno != errno.ENOBUFS:  # it was dropped on its way: no answer comes
+            if error.errno != errno.ENOBUFS:  # the request was dropped: there will be no answer
                 raise
 
     def receive(self) -> tuple[int, int] | None:
-        """When an answered request was sent, and its round trip, in ns; none for other packets."""
+        """Send time and round trip in ns of an answered request; None for other packets."""
         data, control, _, _ = self.socket.recvmsg(2048, 256)
-        kind, _, _, who, number = _ICMP.unpack_from(data, _IPV4_HEADER)
+        kind, _, _, who, number = _ICMP_HEADER.unpack_from(data, _IPV4_HEADER_BYTES)
         if kind != _ECHO_REPLY or who != os.getpid() & 0xFFFF or number not in self.waiting:
             return None
         sent = self.waiting.pop(number)
@@ -179,10 +179,10 @@ class _Pinger:
         return sent, seconds * 10**9 + ns - sent
 
     def once(self) -> int | None:
-        """A round trip in ns; none where no answer came."""
+        """A round trip in ns; None without an answer."""
         self.send()
-        end = time.monotonic() + _ANSWER_S
-        self.socket.setblocking(False)  # the core is as busy as under a flood, and nobody else's
+        end = time.monotonic() + _PING_TIMEOUT_S
+        self.socket.setblocking(False)  # polls: the core stays as busy as under a flood
         while time.monotonic() < end:
             try:
                 if (answered := self.receive()) is not None:
@@ -200,7 +200,7 @@ def _checksum(data: bytes) -> int:
 
 
 def _datagrams(sndbuf: int) -> socket.socket:
-    """`sndbuf`: as setsockopt is given it; the kernel doubles it."""
+    """`sndbuf` is the argument of setsockopt, which the kernel doubles."""
     out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     for option in (32, socket.SO_SNDBUF):  # SO_SNDBUFFORCE, past net.core.wmem_max
         try:
@@ -208,19 +208,19 @@ def _datagrams(sndbuf: int) -> socket.socket:
             break
         except OSError:  # not permitted
             continue
-    out.connect((ADDRESSES[CONSUMER_IF], _SINK_PORT))
+    out.connect((INTERFACE_ADDRESSES[CONSUMER_IF], _SINK_PORT))
     return out
 
 
 def _flood(words: Any, flood: dict[str, Any], core: int) -> None:
     kernel.end_with_parent()
-    _prefer(core, 1)
+    _pin_to_core(core, 1)
     out, body = _datagrams(flood["sndbuf"] // 2), bytes(flood["payload"])
     out.setblocking(flood["blocking"])
     send = out.send
-    while not words[_STOPPED]:
+    while not words[_STOP_WORD]:
         sent = waits = refused = 0
-        for _ in range(_CALLS):
+        for _ in range(_CALLS_PER_STOP_CHECK):
             try:
                 send(body)
                 sent += 1
@@ -228,17 +228,17 @@ def _flood(words: Any, flood: dict[str, Any], core: int) -> None:
                 waits += 1
             except OSError:  # the discipline dropped it
                 refused += 1
-        words[_SENT] += sent
-        words[_WAITS] += waits
-        words[_REFUSED] += refused
+        words[_SENT_WORD] += sent
+        words[_WAITS_WORD] += waits
+        words[_REFUSED_WORD] += refused
 
 
-def _looked(words: Any) -> dict[str, int]:
-    """Counters of the forward direction, all at nearly one time."""
+def _read_counters(words: Any) -> dict[str, int]:
+    """Counters of the forward direction, read at nearly the same time."""
     for _ in range(3):
         device = kernel.device_counters(PRODUCER_IF)
         qdisc = kernel.qdisc_counters(PRODUCER_IF)
-        sent, waits, refused = words[_SENT], words[_WAITS], words[_REFUSED]
+        sent, waits, refused = words[_SENT_WORD], words[_WAITS_WORD], words[_REFUSED_WORD]
         if kernel.device_counters(PRODUCER_IF)["tx_packets"] == device["tx_packets"]:
             break
     return {
@@ -267,11 +267,11 @@ def _measure(
             pinger.send()
             next_ping += ping["interval_s"]
         if now >= next_look and len(looks) < bins:
-            looks.append(_looked(words))
+            looks.append(_read_counters(words))
             next_look += bin_s
-        if now >= end and len(looks) == bins and (not pinger.waiting or now >= end + _ANSWER_S):
+        if now >= end and len(looks) == bins and (not pinger.waiting or now >= end + _PING_TIMEOUT_S):
             break
-        due = min(next_ping, next_look, end) if now < end else end + _ANSWER_S
+        due = min(next_ping, next_look, end) if now < end else end + _PING_TIMEOUT_S
         ready, _, _ = select.select([pinger.socket], [], [], max(0.0, due - time.monotonic()))
         if ready and (answered := pinger.receive()) is not None:
             samples.append([answered[0] - begun_ns, answered[1]])
@@ -280,7 +280,7 @@ def _measure(
 
 
 def main() -> None:
-    """Answers `{"call": NAME, ...}` with `{"found": ...}` or `{"error": ...}` until there are no more."""
+    """Answers `{"call": NAME, ...}` with `{"found": ...}` or `{"error": ...}` until the end of input."""
     try:
         agent = _Agent()
     except OSError as error:
@@ -288,10 +288,10 @@ def main() -> None:
         return
     print(json.dumps({"found": os.getpid()}), flush=True)
     for line in sys.stdin:
-        asked = json.loads(line)
-        call: Callable[..., Any] = getattr(agent, asked.pop("call"))
+        request = json.loads(line)
+        call: Callable[..., Any] = getattr(agent, request.pop("call"))
         try:
-            answer = {"found": call(**asked)}
+            answer = {"found": call(**request)}
         except OSError as error:
             answer = {"error": error.strerror or str(error)}
         print(json.dumps(answer), flush=True)

@@ -1,4 +1,4 @@
-"""What is measured on the kernel's own veth, and what of it the model is given: costs, fitted while idle."""
+"""Cases measured on the kernel's own veth pair, and costs for the model, fitted while the pair is idle."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from tailback.scenario.qdisc import Noqueue
 from tailback.scenario.veth import Ping, UdpFlood
 from tailback.units import format_duration
 
-BURSTS = (0, 16, 32, 48, 64)
-"""Datagrams ahead of a ping, up to a poll of them: they wait for nothing but each other."""
-REPEATS = 20
+BURST_PACKETS = (0, 16, 32, 48, 64)
+"""Datagrams ahead of a ping; at most one poll of NAPI, so that they wait only for each other."""
+REPEATS_PER_BURST = 20
 PS_PER_NS, PS_PER_S = 10**3, 10**12
 
-PFIFO = "{kind: pfifo}"
-"""In the place of a discipline that the kernel does not have."""
+PFIFO_YAML = "{kind: pfifo}"
+"""Used where the kernel lacks the scenario's queueing discipline."""
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """What the pair showed while it was idle, in ns."""
+class FittedCosts:
+    """Costs of an idle pair, in ns."""
 
     packet_ns: float
-    """What a packet costs the consumer: the slope of the time to a ping's answer over the packets ahead."""
+    """Cost of a packet at the consumer: the slope of a ping's round trip over the packets ahead."""
     send_ns: float
     """A call of sendto."""
     ping_ns: float
-    """A round trip with nothing ahead."""
+    """A round trip without packets ahead."""
 
     def sets(self, scenario: Scenario) -> list[str]:
-        """The settings that the model takes it as. The rules have what the other parts leave."""
+        """Settings of the model for these costs. The rules get the rest that the other parts leave."""
         assert scenario.veth is not None
         consumer = scenario.veth.consumer
         cost, rest = round(self.packet_ns * PS_PER_NS), consumer.stack + consumer.take
@@ -51,17 +51,17 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Case:
-    """One way to set the pair up, and what was found with it."""
+    """A set-up of the pair, and its measurements."""
 
     scenario: Scenario
-    """As the model runs it: with what was fitted."""
+    """With the fitted costs, for the model."""
     xdp: bool
-    fitted: Fitted
+    fitted: FittedCosts
     found: dict[str, Any]
 
 
 def parts(scenario: Scenario) -> tuple[int, int]:
-    """The flood and the ping of a scenario, as numbers of its traffic."""
+    """Indices of the flood and the ping in the scenario's traffic."""
     floods = [index for index, item in enumerate(scenario.traffic) if isinstance(item, UdpFlood)]
     pings = [index for index, item in enumerate(scenario.traffic) if isinstance(item, Ping)]
     return floods[0], pings[0]
@@ -78,7 +78,7 @@ def qdisc_words(scenario: Scenario) -> list[str]:
 
 
 def measured(there: Namespaces, scenario: Scenario, xdp: bool) -> Case | str:
-    """A case on the kernel, or why it cannot be had. A pair of its own is made, fitted and flooded.
+    """Measures a case on a new pair: fits costs, then floods it. Returns the reason where it is not possible.
 
     Raises:
         CallFailed: the kernel refuses what each case needs.
@@ -95,7 +95,9 @@ def measured(there: Namespaces, scenario: Scenario, xdp: bool) -> Case | str:
     assert isinstance(flood, UdpFlood)
     assert isinstance(ping, Ping)
     core = there.cores[1]
-    rows = there.producer.call("idle", sizes=list(BURSTS), repeats=REPEATS, payload=flood.payload, core=core)
+    rows = there.producer.call(
+        "idle", sizes=list(BURST_PACKETS), repeats=REPEATS_PER_BURST, payload=flood.payload, core=core
+    )
     fitted = _fit(rows)
     found = there.producer.call(
         "flood",
@@ -117,13 +119,13 @@ def bin_ps(scenario: Scenario) -> int:
     return max(5 * 10**9, scenario.run.duration // 200)
 
 
-def _fit(rows: list[list[int]]) -> Fitted:
+def _fit(rows: list[list[int]]) -> FittedCosts:
     sizes = sorted({size for size, _, _ in rows})
     # The least of each, as other programs on these cores only ever add.
     took_ns = [min(took for of, _, took in rows if of == size) for size in sizes]
     slope, _ = np.polyfit(sizes, took_ns, 1)
     sends = [took / size for size, took, _ in rows if size]
-    return Fitted(float(slope), median(sends), float(took_ns[0]))
+    return FittedCosts(float(slope), median(sends), float(took_ns[0]))
 
 
 def figures(case: Case) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""What the kernel is asked for that Python has no call for: namespaces, offloads, filters, XDP, counters.
+"""System calls that Python does not have: namespaces, offloads, filters, XDP, counters.
 
 Standard library only: the processes inside of the namespaces load nothing else.
 """
@@ -14,7 +14,7 @@ import struct
 from pathlib import Path
 
 PRODUCER_IF, CONSUMER_IF = "veth0", "veth1"
-"""The ends of the pair, each in its namespace."""
+"""The ends of the pair."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNS, _CLONE_NEWNET = 0x0002_0000, 0x4000_0000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x4_0000
@@ -24,7 +24,7 @@ _STSO, _SGSO, _SGRO = 0x1F, 0x24, 0x2C  # linux/ethtool.h: ETHTOOL_STSO, ETHTOOL
 _SO_ATTACH_FILTER, _PACKET_IGNORE_OUTGOING, _ETH_P_ALL = 26, 23, 3
 _LOAD_BYTE, _JUMP_IF_EQUAL, _RETURN = 0x30, 0x15, 0x06  # linux/bpf_common.h: LD|B|ABS, JMP|JEQ|K, RET|K
 NAPI_PRIORITY = 3
-"""Above who sends and pings: one that shares its core with a poll would starve it."""
+"""Higher than that of senders, which would starve a poll on their core."""
 _RULES_OF_A_FILTER = 500
 """Two instructions each; a filter counts for its socket, which net.core.optmem_max limits."""
 _BPF_NUMBER = {"x86_64": 321, "aarch64": 280}
@@ -39,12 +39,12 @@ def _checked(result: int, what: str) -> int:
 
 
 def end_with_parent() -> None:
-    """Kills this process when its parent ends, however that ends."""
+    """Lets the kernel kill this process when its parent ends."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
 
 
 def enter_new_namespace() -> None:
-    """Gives this process a network of its own, with its own /sys.
+    """Puts this process into a new network namespace with its own /sys.
 
     Raises:
         OSError: it is not permitted.
@@ -73,7 +73,7 @@ def napi_threads(interface: str, core: int) -> None:
             number = int(name.parent.name)
             os.sched_setaffinity(number, {core})
             os.sched_setscheduler(number, os.SCHED_FIFO, os.sched_param(NAPI_PRIORITY))
-        except OSError:  # it has ended, or is another user's
+        except OSError:  # the thread has ended, or belongs to another user
             continue
 
 

@@ -1,4 +1,4 @@
-"""What was measured on the kernel's veth, as a recording of the simulator has it."""
+"""Makes the tables of a run from measurements of the kernel's veth pair."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tailback.live.veth.cases import PS_PER_NS, Case, bin_ps, parts, ring_packet
 from tailback.measures.veth import FORWARD
 from tailback.scenario.veth import CONSUMER, PRODUCER, UdpFlood
 
-RING, QDISC = f"{FORWARD}/ring", f"{FORWARD}/qdisc"
+RING_ENTITY, QDISC_ENTITY = f"{FORWARD}/ring", f"{FORWARD}/qdisc"
 
 
-def recording(case: Case, told: dict[str, Any]) -> LiveRecording:
-    """The tables of a run; `told` is what it says of the kernel."""
+def recording(case: Case, kernel_veth: dict[str, Any]) -> LiveRecording:
+    """The tables of a run; `kernel_veth` describes kernel and cases."""
     counters = _counters(case)
     where = {"node": PRODUCER, "port": FORWARD}
     rows = [{**where, "counter": name, "value": value} for name, value in counters.items()]
@@ -30,7 +30,7 @@ def recording(case: Case, told: dict[str, Any]) -> LiveRecording:
         entities=entities,
         signals=signals_of(series, entities, step, len(case.found["looks"]) * step),
         counters=pa.Table.from_pylist(rows, schema=names),
-        meta_json=json.dumps(_meta(case, counters, told)),
+        meta_json=json.dumps(_meta(case, counters, kernel_veth)),
     )
 
 
@@ -76,11 +76,11 @@ def _series(case: Case) -> tuple[pa.Table, pa.Table]:
     waiting_bytes = [float(look.get("qdisc_bytes", 0)) for look in looks]
     columns = [
         (CONSUMER, "goodput_rx_bps", goodput),
-        *((RING, f"queue_{kind}_packets", ring) for kind in ("mean", "max")),
-        (RING, "dropped", steps("tx_dropped")),
-        *((QDISC, f"queue_{kind}_packets", waiting) for kind in ("mean", "max")),
-        *((QDISC, f"queue_{kind}_bytes", waiting_bytes) for kind in ("mean", "max")),
-        (QDISC, "dropped", steps("qdisc_drops")),
+        *((RING_ENTITY, f"queue_{kind}_packets", ring) for kind in ("mean", "max")),
+        (RING_ENTITY, "dropped", steps("tx_dropped")),
+        *((QDISC_ENTITY, f"queue_{kind}_packets", waiting) for kind in ("mean", "max")),
+        *((QDISC_ENTITY, f"queue_{kind}_bytes", waiting_bytes) for kind in ("mean", "max")),
+        (QDISC_ENTITY, "dropped", steps("qdisc_drops")),
     ]
     count = len(looks)
     series = pa.table(
@@ -93,14 +93,14 @@ def _series(case: Case) -> tuple[pa.Table, pa.Table]:
     )
     entities = [
         {"entity": CONSUMER, "kind": "namespace", "node": CONSUMER, "peer": None, "item": None},
-        {"entity": RING, "kind": "veth-ring", "node": PRODUCER, "peer": CONSUMER, "item": None},
-        {"entity": QDISC, "kind": "veth-qdisc", "node": PRODUCER, "peer": CONSUMER, "item": None},
+        {"entity": RING_ENTITY, "kind": "veth-ring", "node": PRODUCER, "peer": CONSUMER, "item": None},
+        {"entity": QDISC_ENTITY, "kind": "veth-qdisc", "node": PRODUCER, "peer": CONSUMER, "item": None},
     ]
     kinds = pa.schema([(name, pa.string()) for name in ("entity", "kind", "node", "peer", "item")])
     return series, pa.Table.from_pylist(entities, schema=kinds)
 
 
-def _meta(case: Case, counters: dict[str, int], told: dict[str, Any]) -> dict[str, Any]:
+def _meta(case: Case, counters: dict[str, int], kernel_veth: dict[str, Any]) -> dict[str, Any]:
     scenario, samples = case.scenario, case.found["samples"]
     flood, ping = parts(scenario)
     refused = _since(case, "refused")
@@ -163,12 +163,12 @@ def _meta(case: Case, counters: dict[str, int], told: dict[str, Any]) -> dict[st
                 }
             ],
         },
-        "kernel_veth": told,
+        "kernel_veth": kernel_veth,
     }
 
 
 def _queues() -> Iterator[dict[str, Any]]:
-    for order, (name, kind) in enumerate(((RING, "veth-ring"), (QDISC, "veth-qdisc")), 1):
+    for order, (name, kind) in enumerate(((RING_ENTITY, "veth-ring"), (QDISC_ENTITY, "veth-qdisc")), 1):
         yield {
             "queue": name,
             "kind": kind,

@@ -1,4 +1,4 @@
-"""What a run with real packets says of itself as a whole, as a recording of the simulator has it."""
+"""The facts of a whole run with real packets, in the form of the simulator's recording."""
 
 from __future__ import annotations
 
@@ -8,49 +8,48 @@ from typing import Any
 from tailback.scenario import Scenario
 from tailback.scenario.network import Network
 
-Told = Mapping[str, Any]
+Counts = Mapping[str, Any]
 Plan = Mapping[str, Any]
 
 
 def send_classes(plan: Plan) -> dict[str, int]:
-    """The class that each sending host sends in."""
+    """The traffic class of each sending host."""
     nics = {host["name"]: plan["nics"][host["nic"]] for host in plan["hosts"]}
     return {
         writer["src"]: nics[writer["src"]]["class_of"][writer["code_point"]] for writer in plan["writers"]
     }
 
 
-def meta(scenario: Scenario, plan: Plan, live: Plan, told: Told, complete: bool) -> dict[str, Any]:
-    """The run as a whole."""
-    hosts = [one for one in told["hosts"] if one is not None]
+def meta(scenario: Scenario, plan: Plan, live: Plan, counts: Counts, complete: bool) -> dict[str, Any]:
+    hosts = [one for one in counts["hosts"] if one is not None]
 
     def total(name: str) -> int:
         return sum(one["counters"][name] for one in hosts)
 
-    drops = list(_drops(live, told))
+    drops = list(_drops(live, counts))
     sent, delivered = total("data_sent"), total("rx_data")
     gone = sum(drop["packets"] for drop in drops)
     duplicates = sum(one["nic"]["duplicate_request"] for one in hosts)
     return {
         "name": scenario.name,
         "seed": plan["run"]["seed"],
-        "end_ps": told["now_ps"],
+        "end_ps": counts["now_ps"],
         "complete": complete,
-        "bin_ps": told["bin_ps"],
+        "bin_ps": counts["bin_ps"],
         "recorded": "everything",
-        "packet_hops": told["frames"],
-        "events": told["frames"],
+        "packet_hops": counts["frames"],
+        "events": counts["frames"],
         "packets": {
             "data": sent,
             "ack": total("acks_sent"),
             "nak": total("naks_sent"),
             "cnp": sum(one["nic"]["np_cnp_sent"] for one in hosts),
-            "pfc": told["pause_frames"],
+            "pfc": counts["pause_frames"],
             "tcp_data": 0,
             "tcp_ack": 0,
         },
         "line_rate_bps": {host["name"]: host["link"]["rate_bps"] for host in live["hosts"]},
-        "faults": list(_faults(live, told)),
+        "faults": list(_faults(live, counts)),
         "drops": drops,
         "conservation": {
             "checked_queues": 0,
@@ -64,7 +63,7 @@ def meta(scenario: Scenario, plan: Plan, live: Plan, told: Told, complete: bool)
             },
             "ok": True,
         },
-        "pauses": list(_pauses(plan, live, told)),
+        "pauses": list(_pauses(plan, live, counts)),
         "pause_storms": [],
         "queues": list(_queues(scenario.network, plan, live)),
         "cpu": [],
@@ -73,11 +72,11 @@ def meta(scenario: Scenario, plan: Plan, live: Plan, told: Told, complete: bool)
         "veth": None,
         "live": {
             "slowdown": live["slowdown"],
-            "ran_s": told["ran_s"],
-            "stood_s": told["stood_s"],
-            "late_ns": told["late_ns"],
-            "unread": told["unread"],
-            "unsent": told["unsent"],
+            "ran_s": counts["ran_s"],
+            "stood_s": counts["stood_s"],
+            "late_ns": counts["late_ns"],
+            "unread": counts["unread"],
+            "unsent": counts["unsent"],
             "checked_messages": total("checked_messages"),
             "wrong_messages": total("wrong_messages"),
             "refused": {
@@ -88,13 +87,13 @@ def meta(scenario: Scenario, plan: Plan, live: Plan, told: Told, complete: bool)
     }
 
 
-def _faults(live: Plan, told: Told) -> Iterator[dict[str, str]]:
-    for switch, port, number, lane in _lanes(live, told):
+def _faults(live: Plan, counts: Counts) -> Iterator[dict[str, str]]:
+    for switch, port, number, lane in _lanes(live, counts):
         if lane["headroom_dropped"]:
             where = f"{switch}:{port}/pg{number}"
             text = f"lossless priority {number} dropped {lane['headroom_dropped']} packets at {where}"
             yield {"kind": "lossless_drop", "where": where, "node": switch, "peer": port, "text": text}
-    for host, one in zip(live["hosts"], told["hosts"], strict=True):
+    for host, one in zip(live["hosts"], counts["hosts"], strict=True):
         if one is not None and one["counters"]["wrong_messages"]:
             wrong, all_ = one["counters"]["wrong_messages"], one["counters"]["checked_messages"]
             text = f"{wrong} of {all_} messages in the memory of {host['name']} are not what was sent"
@@ -107,15 +106,15 @@ def _faults(live: Plan, told: Told) -> Iterator[dict[str, str]]:
             }
 
 
-def _lanes(live: Plan, told: Told) -> Iterator[tuple[str, str, int, Mapping[str, int]]]:
-    for switch, ports in zip(live["switches"], told["switches"], strict=True):
+def _lanes(live: Plan, counts: Counts) -> Iterator[tuple[str, str, int, Mapping[str, int]]]:
+    for switch, ports in zip(live["switches"], counts["switches"], strict=True):
         for port in ports:
             for number, lane in enumerate(port["lanes"]):
                 yield switch["name"], port["peer"], number, lane
 
 
-def _drops(live: Plan, told: Told) -> Iterator[dict[str, Any]]:
-    for switch, port, number, lane in _lanes(live, told):
+def _drops(live: Plan, counts: Counts) -> Iterator[dict[str, Any]]:
+    for switch, port, number, lane in _lanes(live, counts):
         if lane["dropped"]:
             headroom = lane["headroom_dropped"] > 0
             yield {
@@ -128,12 +127,12 @@ def _drops(live: Plan, told: Told) -> Iterator[dict[str, Any]]:
             }
     lost = [
         (host["name"], "", one["counters"]["rx_lost"])
-        for host, one in zip(live["hosts"], told["hosts"], strict=True)
+        for host, one in zip(live["hosts"], counts["hosts"], strict=True)
         if one
     ]
     lost += [
         (switch["name"], port["peer"], port["lost"])
-        for switch, ports in zip(live["switches"], told["switches"], strict=True)
+        for switch, ports in zip(live["switches"], counts["switches"], strict=True)
         for port in ports
     ]
     for node, peer, packets in lost:
@@ -148,14 +147,14 @@ def _drops(live: Plan, told: Told) -> Iterator[dict[str, Any]]:
             }
 
 
-def _pauses(plan: Plan, live: Plan, told: Told) -> Iterator[dict[str, Any]]:
+def _pauses(plan: Plan, live: Plan, counts: Counts) -> Iterator[dict[str, Any]]:
     classes = send_classes(plan)
     peers = {
         end: link["b"] if end == link["a"] else link["a"]
         for link in plan["links"]
         for end in (link["a"], link["b"])
     }
-    duration = max(told["now_ps"], 1)
+    duration = max(counts["now_ps"], 1)
 
     def row(port: str, priority: int, frames: int, paused_ps: int) -> dict[str, Any]:
         return {
@@ -170,7 +169,7 @@ def _pauses(plan: Plan, live: Plan, told: Told) -> Iterator[dict[str, Any]]:
             "last_pause_ps": duration,
         }
 
-    for host, one in zip(live["hosts"], told["hosts"], strict=True):
+    for host, one in zip(live["hosts"], counts["hosts"], strict=True):
         if one is not None and one["paused_ps"]:
             name = host["name"]
             yield row(
@@ -179,13 +178,13 @@ def _pauses(plan: Plan, live: Plan, told: Told) -> Iterator[dict[str, Any]]:
                 one["counters"]["pause_frames"],
                 one["paused_ps"],
             )
-    for switch, port, number, lane in _lanes(live, told):
+    for switch, port, number, lane in _lanes(live, counts):
         if lane["paused_ps"]:
             yield row(f"{switch}:{port}", number, lane["pauses_received"], lane["paused_ps"])
 
 
 def _queues(network: Network, plan: Plan, live: Plan) -> Iterator[dict[str, Any]]:
-    """Where bytes may wait, from the receivers to the senders."""
+    """Queues on the routes of all writers, from receivers to senders."""
     models = {switch["name"]: switch for switch in live["switches"]}
     nics = {host["name"]: plan["nics"][host["nic"]] for host in plan["hosts"]}
     made: dict[str, dict[str, Any]] = {}
@@ -222,7 +221,7 @@ def _queues(network: Network, plan: Plan, live: Plan) -> Iterator[dict[str, Any]
 
 
 def _route(network: Network, src: str, dst: str) -> list[str]:
-    """The nodes from one host to another, in a tree."""
+    """The nodes on the route between two hosts of a tree."""
     waiting = [[src]]
     while waiting:
         route = waiting.pop()

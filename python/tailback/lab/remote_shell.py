@@ -7,22 +7,24 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from tailback.lab.model import LOCAL, LabHost
+from tailback.lab.model import LOCAL_HOST, LabHost
 
-SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
+SSH_COMMAND = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 """No questions: keys and known hosts are the user's own matter."""
-PATIENCE_S = 60.0
+COMMAND_TIMEOUT_S = 60.0
 """The longest that a line may take that runs no test."""
 
 
 def command(host: LabHost, line: str | Sequence[str]) -> list[str]:
     """A line for a shell, or the words of a command, as a process's arguments. No shell reads words here."""
-    if host.at == LOCAL:
+    if host.at == LOCAL_HOST:
         return ["sh", "-c", line] if isinstance(line, str) else list(line)
-    return [*SSH, host.at, line if isinstance(line, str) else shlex.join(line)]
+    return [*SSH_COMMAND, host.at, line if isinstance(line, str) else shlex.join(line)]
 
 
-def ask(host: LabHost, line: str | Sequence[str], patience_s: float = PATIENCE_S) -> tuple[int, str, str]:
+def ask(
+    host: LabHost, line: str | Sequence[str], patience_s: float = COMMAND_TIMEOUT_S
+) -> tuple[int, str, str]:
     """Runs a line or words: status, output, what was said on stderr. 255 is a host that is not reached."""
     try:
         done = subprocess.run(

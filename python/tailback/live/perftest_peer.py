@@ -1,4 +1,4 @@
-"""The other end of a scenario's queue pairs, where `ib_write_bw` has it: an rxe device, or a real NIC."""
+"""`ib_write_bw` as the other end of a scenario's queue pairs, on an rxe device or a real NIC."""
 
 from __future__ import annotations
 
@@ -9,35 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 from tailback.errors import InputError
 from tailback.live.neighbours import neighbours
-from tailback.live.perftest import MTUS, PORT, End, Exchange, ExchangeError
+from tailback.live.perftest import DEFAULT_PORT, PATH_MTUS_BYTES, Exchange, ExchangeError, QueuePairEnd
 
 if TYPE_CHECKING:
     from tailback.results import Result
 
-OPTION = "--perftest"
+PERFTEST_OPTION = "--perftest"
 PS_PER_S = 10**12
 
 
-class Remote:
-    """What `ib_write_bw` is told, and tells: a server where the host that is here writes, else a client."""
+class PerftestPeer:
+    """The connection to `ib_write_bw`: it is the server if the local host writes, else the client."""
 
     def __init__(self, exchange: Exchange, message: int, sends: bool) -> None:
-        """Once both ends know of each other's queue pairs.
-
-        `message`: bytes of one. `sends`: it is `ib_send_bw`.
-        """
+        """The queue pairs are already exchanged. `message`: bytes of a message. `sends`: it is `ib_send_bw`."""
         self.exchange, self.message, self.sends = exchange, message, sends
         self.over = False
-        """The client has written all that it wanted to, or went away."""
+        """True when the client has written everything, or is gone."""
 
     def opened(self) -> None:
-        """The host that is here can receive now."""
+        """Says that the local host can receive."""
         self.exchange.ready(self.sends)
         if not self.exchange.is_client:
             threading.Thread(target=self._wait, daemon=True).start()
 
     def close(self, result: Result) -> None:
-        """Tells the server how much was written, and how fast."""
+        """Reports bytes and rate to the server."""
         if not self.exchange.is_client:
             return
         rows = result.flows.to_pylist()
@@ -52,7 +49,7 @@ class Remote:
         self.over = True
 
     def _end(self, messages: int, bytes_per_s: float) -> None:
-        """Waits until the client has done all that it wanted to, or says so."""
+        """As the server, waits until the client has written everything; as the client, says so."""
         self.exchange.written()
         self.over = True
         if not self.sends:
@@ -63,39 +60,42 @@ class Remote:
 def _address(given: str) -> tuple[str, int]:
     host, colon, port = given.rpartition(":")
     if not colon:
-        return given, PORT
+        return given, DEFAULT_PORT
     if not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise InputError.at(OPTION, f"found {given}, expected ADDRESS or ADDRESS:PORT")
+        raise InputError.at(PERFTEST_OPTION, f"found {given}, expected ADDRESS or ADDRESS:DEFAULT_PORT")
     return host, int(port)
 
 
-def _here(live: Mapping[str, Any]) -> int:
-    """Number of the only host that is here; it has an end of every queue pair, and the same one."""
+def _local_host(live: Mapping[str, Any]) -> int:
+    """Number of the only local host, which is the source of every queue pair, or the destination of every one."""
     here = [number for number, host in enumerate(live["hosts"]) if host["interface"]]
     if len(here) != 1:
-        raise InputError.at(OPTION, f"found {len(here)} hosts with an interface here, expected one")
+        raise InputError.at(PERFTEST_OPTION, f"found {len(here)} hosts with an interface here, expected one")
     for end in ("src", "dst"):
         if all(flow[end] == here[0] for flow in live["flows"]):
             return here[0]
     raise InputError.at(
-        OPTION, "found queue pairs of other hosts, or both ways, expected one host that writes to another"
+        PERFTEST_OPTION,
+        "found queue pairs of other hosts, or both ways, expected one host that writes to another",
     )
 
 
 @contextmanager
-def remote(given: str, live: dict[str, Any], memory: Callable[[int], tuple[int, int]]) -> Iterator[Remote]:
-    """Meets `ib_write_bw`: at its address where the host that is here writes, else it is waited for there.
+def perftest_peer(
+    given: str, live: dict[str, Any], memory: Callable[[int], tuple[int, int]]
+) -> Iterator[PerftestPeer]:
+    """Connects to `ib_write_bw` at `given` if the local host writes, else waits for it there.
 
     Fills in the other end of each queue pair of `live`. `memory`: see `Live.memory` of the engine.
 
     Raises:
-        InputError: nobody is there, or it is no `ib_write_bw`.
+        InputError: there is no answer, or not from `ib_write_bw`.
     """
-    number = _here(live)
+    number = _local_host(live)
     host, flows = live["hosts"][number], live["flows"]
-    if host["mtu"] not in MTUS:
+    if host["mtu"] not in PATH_MTUS_BYTES:
         raise InputError.at(
-            OPTION, f"found host.mtu of {host['mtu']} B, expected 256, 512, 1024, 2048 or 4096"
+            PERFTEST_OPTION, f"found host.mtu of {host['mtu']} B, expected 256, 512, 1024, 2048 or 4096"
         )
     writes = flows[0]["src"] == number
     server = _address(given)
@@ -107,7 +107,7 @@ def remote(given: str, live: dict[str, Any], memory: Callable[[int], tuple[int, 
             for at in range(len(flows)):
                 qpn, address = memory(at)
                 psn = (live["seed"] * 0x9E3779B1 + qpn * 0x85EBCA6B) & 0xFFFFFF
-                own.append(End(qpn, psn, qpn, address, host["ip"]))
+                own.append(QueuePairEnd(qpn, psn, qpn, address, host["ip"]))
             ends = exchange.ends(own)
             for flow, mine, end in zip(flows, own, ends, strict=True):
                 mac = known.find(end.ip)
@@ -123,10 +123,10 @@ def remote(given: str, live: dict[str, Any], memory: Callable[[int], tuple[int, 
                     "r_key": end.r_key,
                     "address": end.address,
                 }
-            yield Remote(exchange, flows[0]["message"], flows[0]["verb"] == "send")
+            yield PerftestPeer(exchange, flows[0]["message"], flows[0]["verb"] == "send")
     except ExchangeError as error:
-        raise InputError.at(OPTION, str(error)) from None
+        raise InputError.at(PERFTEST_OPTION, str(error)) from None
     except OSError as error:
         text = (error.strerror or str(error)).lower()
         text = f"{host['interface']}: found {text}, expected an interface of this namespace"
-        raise InputError.at(OPTION, text) from None
+        raise InputError.at(PERFTEST_OPTION, text) from None
