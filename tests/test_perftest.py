@@ -28,7 +28,7 @@ END = QueuePairEnd(0x100, 0x1E4B1, 0x100, 0x7F0000000000, "10.84.0.2")
 
 @given(ends)
 def test_an_end_is_read_as_it_was_written(end: QueuePairEnd) -> None:
-    assert len(end.text()) == perftest.END_BYTES
+    assert len(end.text()) == perftest.QUEUE_PAIR_TEXT_BYTES
     assert QueuePairEnd.of(end.text()) == end
 
 
@@ -42,7 +42,7 @@ def test_an_end_is_what_perftest_writes() -> None:
     )
 
 
-@given(st.binary(max_size=perftest.END_BYTES))
+@given(st.binary(max_size=perftest.QUEUE_PAIR_TEXT_BYTES))
 def test_other_bytes_are_refused(text: bytes) -> None:
     with pytest.raises(ExchangeError):
         QueuePairEnd.of(text)

@@ -62,7 +62,7 @@ def _address(given: str) -> tuple[str, int]:
     if not colon:
         return given, DEFAULT_PORT
     if not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise InputError.at(PERFTEST_OPTION, f"found {given}, expected ADDRESS or ADDRESS:DEFAULT_PORT")
+        raise InputError.at(PERFTEST_OPTION, f"found {given}, expected ADDRESS or ADDRESS:PORT")
     return host, int(port)
 
 
