@@ -13,7 +13,7 @@ from drawn import Drawn
 from drawn_checks import problems
 from tailback import explain
 from tailback.cli import main
-from tailback.counters import STYLES, as_tool
+from tailback.counters import TOOLS, as_tool
 from tailback.errors import InputError
 from tailback.plan import make_plan
 from tailback.results import Result
@@ -70,7 +70,7 @@ def _parts(result: Result) -> tuple[object, ...]:
 def _shown(result: Result) -> list[str]:
     """Everything that prints a run, but for its report."""
     found = []
-    for tool in STYLES:
+    for tool in TOOLS:
         try:
             text = as_tool(result, tool)
         except InputError as error:  # a run that has nothing of a tool says so

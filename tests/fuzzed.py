@@ -21,7 +21,7 @@ import hpcc_files
 import simai_files
 import tailback
 from tailback import explain
-from tailback.counters import STYLES, as_tool
+from tailback.counters import TOOLS, as_tool
 from tailback.errors import InputError
 from tailback.hpcc.keys import KEYS
 from tailback.hpcc.quantities import RATE_UNITS, TIME_UNITS_FS
@@ -182,7 +182,7 @@ def _read(broken: Path) -> bool:
             explain.as_text(explain.page_of(result))
     except InputError as error:
         return clean(*map(str, error.problems))
-    for style in STYLES:
+    for style in TOOLS:
         try:
             with reading(broken):
                 as_tool(result, style, None)

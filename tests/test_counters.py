@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tailback
 from tailback import cli
-from tailback.counters import STYLES, as_tool
+from tailback.counters import TOOLS, as_tool
 from tailback.errors import InputError
 from tailback.results import Result
 
@@ -123,7 +123,7 @@ def test_rdma(pfc: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_rdma_counts_cnps_and_losses() -> None:
     result = tailback.run("roce-incast-lossy", sets=["run.duration=3ms", "traffic.0.start_interval=0ms"])
     sums = dict.fromkeys(("np_cnp_sent", "rp_cnp_handled", "packet_seq_err", "out_of_sequence"), 0)
-    for host in STYLES["rdma"].nodes(result):
+    for host in TOOLS["rdma"].nodes(result):
         words = as_tool(result, "rdma", host).split()[2:]
         for name, value in zip(words[::2], words[1::2], strict=True):
             if name in sums:
@@ -276,7 +276,7 @@ def test_sonic_counts_drops_at_the_side_that_refused() -> None:
 def test_ethtool_of_a_port_of_a_switch() -> None:
     """Names as Linux's mlxsw driver has them, in its order; both ends of a link count the same."""
     result = tailback.run(TWO_TO_ONE)
-    assert STYLES["ethtool"].nodes(result) == ["h0", "h1", "h2", "sw0:h0", "sw0:h1", "sw0:h2"]
+    assert TOOLS["ethtool"].nodes(result) == ["h0", "h1", "h2", "sw0:h0", "sw0:h1", "sw0:h2"]
     port, host = (ethtool(as_tool(result, "ethtool", node)) for node in ("sw0:h0", "h0"))
     assert list(port)[:5] == [
         "a_frames_transmitted_ok",
@@ -304,7 +304,7 @@ def test_ethtool_of_a_port_of_a_switch() -> None:
 
 
 def test_pcm(contention: Result) -> None:
-    assert STYLES["pcm"].nodes(contention) == ["h0", "h1"]
+    assert TOOLS["pcm"].nodes(contention) == ["h0", "h1"]
     rows = dict(re.split(r" {2,}", line) for line in as_tool(contention, "pcm", "h1").splitlines())
     assert int(rows["ItoM (total)"]) == int(rows["ItoM (miss)"]) + int(rows["ItoM (hit)"]) > 0
     hits = 100 * int(rows["ItoM (hit)"]) / int(rows["ItoM (total)"])
@@ -354,7 +354,7 @@ def tc_counted(text: str) -> dict[str, int]:
 @pytest.mark.parametrize("scenario", ["veth-dark-buffer", "veth-bql"])
 def test_tc_of_a_veth_pair(scenario: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     result = tailback.run(scenario, sets=FLOOD, out=tmp_path / "run")
-    assert STYLES["tc"].nodes(result) == ["producer", "consumer"]
+    assert TOOLS["tc"].nodes(result) == ["producer", "consumer"]
     text = printed(capsys, tmp_path / "run", "--as", "tc", "--host", "producer")
     lines = text.splitlines()
     assert lines[0] == FQ_CODEL
@@ -402,7 +402,7 @@ def test_tc_of_other_disciplines_of_a_veth_pair(kind: str, head: str, own: list[
 
 def test_tc_has_nothing_of_a_veth_pair_without_a_discipline() -> None:
     result = tailback.run("veth-dark-buffer", sets=[*FLOOD, "veth.qdisc={kind: noqueue}"])
-    assert STYLES["tc"].nodes(result) == []
+    assert TOOLS["tc"].nodes(result) == []
     with pytest.raises(InputError, match="expected a Linux bridge, or a veth pair with a qdisc"):
         as_tool(result, "tc")
 
@@ -467,7 +467,7 @@ def test_a_folder_that_is_no_run(tmp_path: Path, pfc: Path, capsys: pytest.Captu
 
 
 def test_every_tool_has_a_text_for_each_of_its_hosts(contention: Result) -> None:
-    for name, style in STYLES.items():
+    for name, style in TOOLS.items():
         for node in style.nodes(contention):
             assert as_tool(contention, name, node).endswith("\n")
     with pytest.raises(InputError):
@@ -482,7 +482,7 @@ def test_hosts_of_the_hpcc_profile_have_what_they_count(tmp_path: Path) -> None:
     counters = ethtool(as_tool(result, "ethtool", sender))
     assert counters["tx_prio3_packets"] > 0
     assert "rx_prio3_packets" not in counters, "receivers are not counted there"
-    switch = STYLES["sonic"].nodes(result)[0]
+    switch = TOOLS["sonic"].nodes(result)[0]
     (_, interfaces), (_, received), _, (_, shared), (_, headroom), _ = tables(
         as_tool(result, "sonic", switch)
     )

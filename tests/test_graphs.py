@@ -25,7 +25,7 @@ from tailback.workload import graph_tables
 from tailback.workload.goal import from_goal
 from tailback.workload.graphs import with_graphs
 from tailback.workload.lists import ListError
-from tailback.workload.operations import COMPUTE, RECEIVE, SEND, Making
+from tailback.workload.operations import COMPUTE, RECEIVE, SEND, OperationsBuilder
 from test_collectives import ACK_PS, one_way_ps, scenario
 
 PING_PONG = """operation,rank,what,time,bytes,to,channel,after
@@ -203,7 +203,7 @@ def test_a_step_is_one_thing() -> None:
 
 
 def test_columns_say_what_rows_say() -> None:
-    made = Making()
+    made = OperationsBuilder()
     made.add(3, COMPUTE, 7)
     made.add(0, SEND, 9, 1, 2)
     made.add(1, RECEIVE)
@@ -268,7 +268,7 @@ def test_queue_pairs_are_those_of_two_ranks_and_not_of_each_message(tmp_path: Pa
 
 
 def test_computing_for_longer_than_64_bits_of_picoseconds_is_added_up() -> None:
-    made = Making()
+    made = OperationsBuilder()
     for _ in range(600):
         made.add(1, COMPUTE, 36_000 * 10**12)
     made.add(0, COMPUTE, 1)
@@ -344,7 +344,7 @@ def test_a_row_may_wait_for_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
         graph_tables.from_table("g.csv", lambda: BytesIO(content), 4)
 
 
-def _goal(text: str) -> tuple[Making, Any]:
+def _goal(text: str) -> tuple[OperationsBuilder, Any]:
     return from_goal("g.goal", lambda: BytesIO(text.encode()), 2)
 
 

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 import tailback
 from tailback import cli
-from tailback.counters import STYLES
+from tailback.counters import TOOLS
 
-COMMANDS = [["explain"], *(["counters", "--as", tool] for tool in STYLES)]
+COMMANDS = [["explain"], *(["counters", "--as", tool] for tool in TOOLS)]
 FILES = (
     "summary.json",
     "timing.json",

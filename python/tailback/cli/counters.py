@@ -11,7 +11,7 @@ import typer
 from tailback.cli.basics import command_app, echo_document
 from tailback.cli.common import Seed, Sets, bad_input
 from tailback.cli.progress import of_time, progress_bar
-from tailback.counters import STYLES, as_data, as_tool
+from tailback.counters import TOOLS, as_data, as_tool
 from tailback.recorded.run import Recorded
 from tailback.run_folder import read_run, reading
 from tailback.running import run_checked
@@ -27,7 +27,7 @@ def counters(
         typer.Argument(metavar="RUN|NAME|FILE", help="The folder of a run, or a scenario to run."),
     ],
     tool: Annotated[
-        str | None, typer.Option("--as", metavar="TOOL", help=f"One of {', '.join(STYLES)}.")
+        str | None, typer.Option("--as", metavar="TOOL", help=f"One of {', '.join(TOOLS)}.")
     ] = None,
     host: Annotated[
         str | None,

@@ -1,9 +1,9 @@
 """`mlnx_qos -i`, and after it the file `/sys/class/net/eth1/qos/buffer_size`: classes and receive buffers.
 
-The layout is that of MLNX_OFED (community documents DOC-2792 and DOC-2933): buffer 0 is that of the lossy
-priorities, buffer 1 that of the lossless ones. Nothing negotiates in the model, so that DCBX is controlled by
-the system; there are no rate limits. What the run does not say is N/A: the receive buffers of a host without
-`host.path`, and what a NIC that trusts its port alone would trust of a packet.
+The layout is that of MLNX_OFED (community documents DOC-2792 and DOC-2933): buffer 0 is for lossy priorities,
+buffer 1 for lossless ones. The model has no negotiation, so DCBX is in OS controlled mode; there are no rate
+limits. N/A marks values that the run does not have: receive buffers of a host without `host.path`, and the trust
+state of a NIC that trusts only its port.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tailback.counters.style import Style, host_path_of, hosts, nic_of, pfc_priorities
+from tailback.counters.tool import CounterTool, host_path_of, hosts, nic_of, pfc_priorities
 from tailback.recorded.setup import ScenarioSetup
 from tailback.scenario.classes import Classification
 from tailback.scenario.hosts import check_entry, names
@@ -19,9 +19,9 @@ from tailback.scenario.hosts import check_entry, names
 if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
 
-BUFFERS = 8
-DSCPS_A_LINE = 8
-UNKNOWN = "N/A"
+BUFFER_COUNT = 8
+DSCPS_PER_LINE = 8
+NOT_AVAILABLE = "N/A"
 
 
 def _with_nic(result: Recorded) -> list[str]:
@@ -29,9 +29,11 @@ def _with_nic(result: Recorded) -> list[str]:
 
 
 def render(result: Recorded, host: str) -> str:
-    """Settings, as the run had them."""
+    """The settings of the run."""
     host_path = host_path_of(result, host)
-    sizes, of_priority, rows = (UNKNOWN, [UNKNOWN] * 8, []) if host_path is None else _buffers(host_path)
+    sizes, of_priority, rows = (
+        (NOT_AVAILABLE, [NOT_AVAILABLE] * 8, []) if host_path is None else _buffers(host_path)
+    )
     metres = _cable_len(result, host)
     under_pfc = pfc_priorities(result, host)
     text = [
@@ -39,7 +41,7 @@ def render(result: Recorded, host: str) -> str:
         *_trust(result),
         "default priority:",
         f"Receive buffer size (bytes): {sizes}",
-        f"Cable len: {UNKNOWN if metres is None else metres}",
+        f"Cable len: {NOT_AVAILABLE if metres is None else metres}",
         "PFC configuration:",
         f"\tpriority    {_row(range(8))}",
         f"\tenabled     {_row(int(priority in under_pfc) for priority in range(8))}",
@@ -52,23 +54,23 @@ def render(result: Recorded, host: str) -> str:
 
 
 def _trust(result: Recorded) -> list[str]:
-    """What the NIC makes a priority of, and which DSCPs have which."""
+    """The trust state, and the DSCPs of each priority."""
     assert isinstance(result.setup, ScenarioSetup)
     qos = Classification.model_validate(result.setup.scenario["host"]["qos"])
     if qos.trust != "dscp":
-        return [f"Priority trust state: {UNKNOWN if qos.trust == 'port' else qos.trust}"]
+        return [f"Priority trust state: {NOT_AVAILABLE if qos.trust == 'port' else qos.trust}"]
     lines = ["Priority trust state: dscp", "dscp2prio mapping:"]
     for priority in range(8):
         own = [f"{dscp:02}," for dscp in reversed(range(64)) if qos.class_of(dscp, 0) == priority]
-        for first in range(0, len(own), DSCPS_A_LINE):
-            lines.append(f"\tprio:{priority} dscp:{''.join(own[first : first + DSCPS_A_LINE])}")
+        for first in range(0, len(own), DSCPS_PER_LINE):
+            lines.append(f"\tprio:{priority} dscp:{''.join(own[first : first + DSCPS_PER_LINE])}")
     return lines
 
 
 def _buffers(host_path: Mapping[str, Any]) -> tuple[str, list[str], list[str]]:
-    """Sizes in one line, the buffer of each priority, and the file buffer_size."""
-    parts: list[dict[str, Any]] = [{}] * BUFFERS
-    sizes = [0] * BUFFERS
+    """The line of sizes, the buffer of each priority, and the lines of the file buffer_size."""
+    parts: list[dict[str, Any]] = [{}] * BUFFER_COUNT
+    sizes = [0] * BUFFER_COUNT
     buffer_of = ["0"] * 8
     for part in host_path["receive_buffers"]:
         number, key = (0, "lossy_size") if part["xoff_bytes"] is None else (1, "lossless_size")
@@ -89,7 +91,7 @@ def _buffers(host_path: Mapping[str, Any]) -> tuple[str, list[str], list[str]]:
 
 
 def _cable_len(result: Recorded, host: str) -> int | None:
-    """What the scenario says of the cable; the plan has only what follows from it."""
+    """The cable length in the scenario: the plan has only values derived from it."""
     if not isinstance(result.setup, ScenarioSetup):
         return None
     settings = result.setup.scenario["host"]
@@ -109,11 +111,11 @@ def _row(values: Any) -> str:
 
 
 def _tsa(nic: Any, priority: int) -> str:
-    """How the class of a priority is served: strict, a share (ets), or in turns (vendor)."""
+    """Scheduling of a priority's class: strict, ets with a share, or vendor (round robin)."""
     if priority in nic["strict"]:
         return "strict"
     weights = nic["weights"]
     return "vendor" if weights is None else f"ets, bw: {weights[priority]}%"
 
 
-STYLE = Style("mlnx_qos", "mlnx_qos -i eth1", _with_nic, render, "a host with a NIC")
+TOOL = CounterTool("mlnx_qos", "mlnx_qos -i eth1", _with_nic, render, "a host with a NIC")

@@ -1,23 +1,23 @@
-"""What Intel PCM shows of a host path: `pcm-pcie` (DDIO), `pcm-memory`, and the IIO's occupancy.
+"""Intel PCM's view of a host path: `pcm-pcie` (DDIO), `pcm-memory`, and the occupancy of the IIO.
 
-The names of the events are those of `pcm-pcie -e`: ItoM are full lines that a device writes, PCIRdCur lines
-that it reads. PCM tells reads of memory from writes, and not cores from devices: by owner there is more here
-than there. The occupancy of the IIO is that of hostCC (Agarwal et al., SIGCOMM 2023), in cache lines. Leaves
-out reads of a NIC that always has what it sends (`host.path.reads: null`).
+Names of events are those of `pcm-pcie -e`: ItoM are full lines that a device writes, PCIRdCur lines that it
+reads. PCM separates memory reads from writes, but not cores from devices; the lines by owner exist only here. The
+IIO occupancy is that of hostCC (Agarwal et al., SIGCOMM 2023), in cache lines. Reads of a NIC that does not fetch
+its data (`host.path.reads: null`) are left out.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailback.counters.style import Style, counters_of, host_path_of, hosts
+from tailback.counters.tool import CounterTool, counters_of, host_path_of, hosts
 
 if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
 
 CACHE_LINE_BYTES = 64
-_OWNERS = (("cores", "cpu"), ("NIC", "nic"))
-_WAYS = ("read", "write")
+_MEMORY_OWNERS = (("cores", "cpu"), ("NIC", "nic"))
+_ACCESS_KINDS = ("read", "write")
 
 
 def _with_path(result: Recorded) -> list[str]:
@@ -25,7 +25,7 @@ def _with_path(result: Recorded) -> list[str]:
 
 
 def render(result: Recorded, host: str) -> str:
-    """Events of the whole run, and means over it."""
+    """Events and means over the whole run."""
     own, host_path = counters_of(result, host), host_path_of(result, host)
     assert host_path is not None
     from tailback.recorded.bins import (
@@ -48,14 +48,16 @@ def render(result: Recorded, host: str) -> str:
             (f"IIO occupancy, {what} (cache lines)", f"{value / CACHE_LINE_BYTES:.1f}")
             for what, value in (
                 ("mean", bins.mean(bins.values(f"{host}/iio", "queue_mean_bytes"), 0.0)),
-                ("most", float(bins.values(f"{host}/iio", "queue_max_bytes").max(initial=0.0))),
+                ("max", float(bins.values(f"{host}/iio", "queue_max_bytes").max(initial=0.0))),
             )
         ]
     names = {
-        f"{what} by the {owner}": f"memory_{what}_bytes_{key}" for owner, key in _OWNERS for what in _WAYS
+        f"{what} by the {owner}": f"memory_{what}_bytes_{key}"
+        for owner, key in _MEMORY_OWNERS
+        for what in _ACCESS_KINDS
     }
     if "gpu" in host_path["target"]:
-        names = {f"BAR1 {what} by the NIC": f"bar1_{what}_bytes" for what in _WAYS}
+        names = {f"BAR1 {what} by the NIC": f"bar1_{what}_bytes" for what in _ACCESS_KINDS}
     if not reads:
         names = {what: name for what, name in names.items() if not what.endswith("read by the NIC")}
     rates = {what: own.get(name, 0) / seconds / 1e6 if seconds else 0.0 for what, name in names.items()}
@@ -68,4 +70,4 @@ def render(result: Recorded, host: str) -> str:
     return "".join(f"{what:<{width}}  {value}\n" for what, value in lines)
 
 
-STYLE = Style("pcm", "pcm-pcie -e, pcm-memory", _with_path, render, "a host with host.path")
+TOOL = CounterTool("pcm", "pcm-pcie -e, pcm-memory", _with_path, render, "a host with host.path")

@@ -1,20 +1,20 @@
-"""`rdma statistic show link mlx5_0/1`: what the RoCE transport and DCQCN counted.
+"""`rdma statistic show link mlx5_0/1`: counters of the RoCE transport and DCQCN.
 
-One line a port, name and value in turn, in the order of Linux's mlx5 driver (drivers/infiniband/hw/mlx5/
-counters.c). Counters of what is not modelled are left out, rather than printed as 0.
+A line for each port with names and values, in the order of Linux's mlx5 driver (drivers/infiniband/hw/mlx5/
+counters.c). Counters of parts that are not modelled are left out instead of printed as 0.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailback.counters.style import Style, counters_of, hosts
+from tailback.counters.tool import CounterTool, counters_of, hosts
 from tailback.recorded.setup import ROCE
 
 if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
 
-NAMES = (
+RDMA_COUNTERS = (
     "out_of_sequence",
     "duplicate_request",
     "packet_seq_err",
@@ -28,23 +28,22 @@ NAMES = (
 
 
 def _with_queue_pairs(result: Recorded) -> list[str]:
-    import pyarrow.compute as pc  # takes a while to load, and only names of tools are needed until here
+    import pyarrow.compute as pc  # takes a tenth of a second to load
 
     flows = result.flows
     if "protocol" in flows.column_names:
         flows = flows.filter(pc.equal(flows.column("protocol"), ROCE))
     ends = {*flows.column("src").unique().to_pylist(), *flows.column("dst").unique().to_pylist()}
     known = set(result.counter_names)
-    return [host for host in hosts(result) if host in ends] if known & set(NAMES) else []
+    return [host for host in hosts(result) if host in ends] if known & set(RDMA_COUNTERS) else []
 
 
 def render(result: Recorded, host: str) -> str:
-    """Counters of the whole run."""
     own = counters_of(result, host)
-    names = [name for name in NAMES if name in result.counter_names]
+    names = [name for name in RDMA_COUNTERS if name in result.counter_names]
     return "link mlx5_0/1 " + " ".join(f"{name} {own.get(name, 0)}" for name in names) + "\n"
 
 
-STYLE = Style(
+TOOL = CounterTool(
     "rdma", "rdma statistic show link mlx5_0/1", _with_queue_pairs, render, "a host with queue pairs of RoCE"
 )

@@ -1,9 +1,9 @@
-"""What the `show` commands of a SONiC switch print: counters of its interfaces, of PFC, and watermarks.
+"""The `show` commands of a SONiC switch: counters of interfaces and PFC, and watermarks.
 
 Layout, columns and units are those of SONiC's Command Reference (sonic-utilities, doc/Command-Reference.md):
 `show interfaces counters`, `show pfc counters`, `show priority-group watermark shared` and `headroom`, and
 `show queue watermark unicast`, one after the other. An interface has the name of the node at its other end.
-What the run did not count is N/A, as there.
+Values that the run did not count are N/A, as in SONiC.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tailback.counters.style import Style, counted_at, ports_of, switches
+from tailback.counters.tool import CounterTool, counted_at, ports_of, switches
 from tailback.recorded.setup import link_changes
 
 if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
 
-PRIORITIES = range(8)
-UNKNOWN = "N/A"
-_GROUP, _QUEUE = "SAI_INGRESS_PRIORITY_GROUP_STAT_", "SAI_QUEUE_STAT_"
-_TITLES = {
+PRIORITY_NUMBERS = range(8)
+NOT_AVAILABLE = "N/A"
+_GROUP_COUNTER_PREFIX, _QUEUE_COUNTER_PREFIX = "SAI_INGRESS_PRIORITY_GROUP_STAT_", "SAI_QUEUE_STAT_"
+_TABLE_TITLES = {
     "shared": "Ingress shared pool occupancy per PG:",
     "headroom": "Ingress headroom per PG:",
     "queue": "Egress shared pool occupancy per unicast queue:",
@@ -28,7 +28,6 @@ _TITLES = {
 
 
 def render(result: Recorded, switch: str) -> str:
-    """Counters and watermarks of the whole run."""
     ports = ports_of(result, switch)
     frames = [(way, "rx" if way == "Rx" else "tx") for way in ("Rx", "Tx")]
     pfc = [
@@ -36,17 +35,17 @@ def render(result: Recorded, switch: str) -> str:
         for title, way in frames
     ]
     groups = [
-        _TITLES[title]
+        _TABLE_TITLES[title]
         + "\n"
-        + _by_priority(result, ports, "Port", "PG", f"{_GROUP}{name}_WATERMARK_BYTES:{{}}")
+        + _by_priority(result, ports, "Port", "PG", f"{_GROUP_COUNTER_PREFIX}{name}_WATERMARK_BYTES:{{}}")
         for title, name in (("shared", "SHARED"), ("headroom", "XOFF_ROOM"))
     ]
-    queues = _TITLES["queue"] + "\n" + _queue_watermarks(result, ports)
+    queues = _TABLE_TITLES["queue"] + "\n" + _queue_watermarks(result, ports)
     return "\n".join([_interfaces(result, switch, ports), *pfc, *groups, queues])
 
 
 def _interfaces(result: Recorded, switch: str, ports: Mapping[str, str]) -> str:
-    """`show interfaces counters`. Rates are means over the run: a switch has those of its last seconds."""
+    """`show interfaces counters`. Rates are means over the run; a real switch shows those of the last seconds."""
     seconds = result.meta["end_ps"] / 1e12
     head = ["IFACE", "STATE"]
     for way in ("RX", "TX"):
@@ -55,15 +54,15 @@ def _interfaces(result: Recorded, switch: str, ports: Mapping[str, str]) -> str:
     for (port, interface), wire in zip(ports.items(), result.setup.network.wires_of[switch], strict=True):
         row = [interface, _state(result, wire.name)]
         for way, dropped in (
-            ("rx", f"{_GROUP}DROPPED_PACKETS:{{}}"),
-            ("tx", f"{_QUEUE}DROPPED_PACKETS:{{}}"),
+            ("rx", f"{_GROUP_COUNTER_PREFIX}DROPPED_PACKETS:{{}}"),
+            ("tx", f"{_QUEUE_COUNTER_PREFIX}DROPPED_PACKETS:{{}}"),
         ):
             frames = _total(result, port, f"{way}_prio{{}}_packets")
             taken = _total(result, port, f"{way}_prio{{}}_bytes")
             rate = None if taken is None or seconds <= 0 else taken / seconds
-            util = UNKNOWN if rate is None else f"{800 * rate / wire.rate:.2f}%"
+            util = NOT_AVAILABLE if rate is None else f"{800 * rate / wire.rate:.2f}%"
             drops = _number(_total(result, port, dropped))
-            row += [_number(frames), _rate(rate), util, UNKNOWN, drops, UNKNOWN]
+            row += [_number(frames), _rate(rate), util, NOT_AVAILABLE, drops, NOT_AVAILABLE]
         rows.append(row)
     return _table(head, rows)
 
@@ -73,36 +72,38 @@ def _by_priority(
 ) -> str:
     rows = []
     for port, interface in ports.items():
-        found = [counted_at(result, port, counter, priority) for priority in PRIORITIES]
+        found = [counted_at(result, port, counter, priority) for priority in PRIORITY_NUMBERS]
         rows.append([interface, *(_number(value, commas) for value in found)])
-    return _table([first, *(f"{column}{priority}" for priority in PRIORITIES)], rows)
+    return _table([first, *(f"{column}{priority}" for priority in PRIORITY_NUMBERS)], rows)
 
 
 def _queue_watermarks(result: Recorded, ports: Mapping[str, str]) -> str:
-    """From the time series: a queue without one was empty, if all queues of switches were recorded."""
+    """Watermarks from the time series: if all queues were recorded, a queue without a series was empty."""
     rows = []
     for port, interface in ports.items():
         row = [interface]
-        for priority in PRIORITIES:
+        for priority in PRIORITY_NUMBERS:
             queue = f"{port}/tc{priority}"
             known = result.records_all or result.bins.has(queue, "queue_max_bytes")
-            row.append(str(int(result.bins.values(queue, "queue_max_bytes").max())) if known else UNKNOWN)
+            row.append(
+                str(int(result.bins.values(queue, "queue_max_bytes").max())) if known else NOT_AVAILABLE
+            )
         rows.append(row)
-    return _table(["Port", *(f"UC{priority}" for priority in PRIORITIES)], rows)
+    return _table(["Port", *(f"UC{priority}" for priority in PRIORITY_NUMBERS)], rows)
 
 
 def _total(result: Recorded, port: str, counter: str) -> int | None:
-    found = [counted_at(result, port, counter, priority) for priority in PRIORITIES]
+    found = [counted_at(result, port, counter, priority) for priority in PRIORITY_NUMBERS]
     known = [value for value in found if value is not None]
     return sum(known) if known else None
 
 
 def _state(result: Recorded, wire: str) -> str:
-    """U or D: whether the link was up at the end."""
+    """U or D: state of the link at the end of the run."""
     if not result.setup.link_events:
         return "U"
     if "failures" not in result.plan:
-        return UNKNOWN
+        return NOT_AVAILABLE
     number = result.setup.network.wire_number[wire]
     events = [(at, up) for at, link, up in link_changes(result.plan) if link == number]
     last = max((event for event in events if event[0] <= result.meta["end_ps"]), default=(0, True))
@@ -110,13 +111,13 @@ def _state(result: Recorded, wire: str) -> str:
 
 
 def _number(value: int | None, commas: bool = True) -> str:
-    return UNKNOWN if value is None else f"{value:,}" if commas else str(value)
+    return NOT_AVAILABLE if value is None else f"{value:,}" if commas else str(value)
 
 
 def _rate(bytes_per_s: float | None) -> str:
-    """In B/s, KB/s from 10 KB/s on, and MB/s from 10 MB/s on."""
+    """A rate in B/s, above 10 KB/s in KB/s, above 10 MB/s in MB/s."""
     if bytes_per_s is None:
-        return UNKNOWN
+        return NOT_AVAILABLE
     for unit, size in (("MB/s", 1e6), ("KB/s", 1e3)):
         if bytes_per_s > 10 * size:
             return f"{bytes_per_s / size:.2f} {unit}"
@@ -124,7 +125,7 @@ def _rate(bytes_per_s: float | None) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns to the right, each at least two wider than its name, and dashes below the names."""
+    """Right-aligned columns, each at least two characters wider than its name, with dashes below the names."""
     widths = [
         max(len(name) + 2, *(len(row[place]) for row in rows)) if rows else len(name) + 2
         for place, name in enumerate(head)
@@ -136,7 +137,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-STYLE = Style(
+TOOL = CounterTool(
     name="sonic",
     command="show interfaces counters, pfc counters, priority-group watermark, queue watermark",
     nodes=switches,

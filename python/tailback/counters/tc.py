@@ -1,7 +1,7 @@
-"""`tc -s qdisc show`: what the queueing disciplines of a Linux host counted.
+"""`tc -s qdisc show`: counters of a Linux host's queueing disciplines.
 
-As tc of iproute2 6.1 prints it (tc/tc_qdisc.c, tc/tc_util.c and tc/q_*.c). Numbers of disciplines count up
-from 8001, as the kernel gives them to those that were set without one.
+The format is that of iproute2 6.1 (tc/tc_qdisc.c, tc/tc_util.c and tc/q_*.c). Handles count up from 8001, as the
+kernel assigns them to disciplines that were set without one.
 """
 
 from __future__ import annotations
@@ -11,38 +11,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tailback.counters.style import Style
+from tailback.counters.tool import CounterTool
 
 if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
 
 FIRST_HANDLE = 0x8001
 """Linux net/sched/sch_api.c, qdisc_alloc_handle."""
-_KIB = 1024
+_KIB_BYTES = 1024
 _RATE_UNITS = ("bit", "Kbit", "Mbit", "Gbit", "Tbit")
 
 Numbers = Counter[str]
-"""Counters of a device; what the recording leaves out is 0."""
+"""Counters of a device; missing ones are 0."""
 
 
 def size_text(size: int) -> str:
-    """As tc prints a size: in Mb or Kb where it is nearly a whole number of them (tc_util.c, sprint_size)."""
-    if size >= _KIB**2 and abs(_KIB**2 * round(size / _KIB**2) - size) < _KIB:
-        return f"{round(size / _KIB**2)}Mb"
-    if size >= _KIB and abs(_KIB * round(size / _KIB) - size) < 16:
-        return f"{round(size / _KIB)}Kb"
+    """A size in the format of tc: in Mb or Kb where it is nearly a whole number of them (tc_util.c, sprint_size)."""
+    if size >= _KIB_BYTES**2 and abs(_KIB_BYTES**2 * round(size / _KIB_BYTES**2) - size) < _KIB_BYTES:
+        return f"{round(size / _KIB_BYTES**2)}Mb"
+    if size >= _KIB_BYTES and abs(_KIB_BYTES * round(size / _KIB_BYTES) - size) < 16:
+        return f"{round(size / _KIB_BYTES)}Kb"
     return f"{size}b"
 
 
 def time_text(us: float) -> str:
-    """As tc prints a time (tc_util.c, sprint_time)."""
+    """A time in the format of tc (tc_util.c, sprint_time)."""
     if us >= 1_000_000:
         return f"{us / 1_000_000:.3g}s"
     return f"{us / 1000:.3g}ms" if us >= 1000 else f"{us:.0f}us"
 
 
 def rate_text(bps: int) -> str:
-    """As tc prints a rate: in the largest unit of which it is a whole number (tc_util.c, tc_print_rate)."""
+    """A rate in the format of tc: in the largest unit of which it is a whole number (tc_util.c, tc_print_rate)."""
     rate, unit = bps, 0
     while unit < len(_RATE_UNITS) - 1 and rate >= 1000 and (rate % 1000 == 0 or rate >= 1_000_000):
         rate, unit = rate // 1000, unit + 1
@@ -50,7 +50,7 @@ def rate_text(bps: int) -> str:
 
 
 def _codel(codel: Mapping[str, Any]) -> str:
-    """The kernel keeps units of 1024 ns: 5 ms come back as 4999 us, which is printed as 5ms."""
+    """The kernel stores units of 1024 ns: 5 ms become 4999 us, which tc prints as 5ms."""
     target, interval = (
         time_text((codel[name] // 10**6 * 1000 >> 10 << 10) // 1000) for name in ("target", "interval")
     )
@@ -58,7 +58,7 @@ def _codel(codel: Mapping[str, Any]) -> str:
 
 
 def options(kind: str, plan: Mapping[str, Any]) -> str:
-    """The settings of a discipline, as `print_qopt` of its kind prints them."""
+    """The settings of a discipline, in the format of its `print_qopt`."""
     own = plan.get("own", plan)
     match kind:
         case "pfifo":
@@ -91,7 +91,7 @@ def options(kind: str, plan: Mapping[str, Any]) -> str:
 
 
 def own_counters(kind: str, n: Numbers) -> list[str]:
-    """What `print_xstats` of a kind prints, line by line."""
+    """The lines of `print_xstats` of a discipline."""
     match kind:
         case "red":
             # The kernel has not counted anything as other since drop() was removed from disciplines.
@@ -119,17 +119,17 @@ def own_counters(kind: str, n: Numbers) -> list[str]:
 def discipline(
     plan: Mapping[str, Any], n: Numbers, device: str, queues: int, handle: int, each: bool = False
 ) -> list[str]:
-    """A device's discipline and the one below it, as `tc -s qdisc show` prints them, line by line.
+    """The lines of a device's discipline and its child.
 
-    With one for `each` transmit queue there is an `mq` above them, and one entry stands for all of them.
-    Those are the kernel's own, whose handle is 0 (sch_generic.c, attach_default_qdiscs).
+    With a discipline for `each` transmit queue there is an `mq` above them, and one entry stands for all. They
+    are the kernel's own, with handle 0 (sch_generic.c, attach_default_qdiscs).
     """
     ((kind, settings),) = plan.items()
     if each:
         root = [f"qdisc mq 0: dev {device} root ", *_common(n, "qdisc")]
         return root + _entry(kind, settings, n, "qdisc", f"0: dev {device} parent :1")
     lines = _entry(kind, settings, n, "qdisc", f"{handle:x}: dev {device} root refcnt {queues + 1}")
-    # A child that tbf makes of its limit is invisible (sch_tbf.c: qdisc_hash_add).
+    # The child that tbf makes for its limit is not shown (sch_tbf.c: qdisc_hash_add).
     if kind == "tbf" and settings["child"] is not None:
         ((kind, settings),) = settings["child"].items()
         lines += _entry(kind, settings, n, "child", f"{handle + 1:x}: dev {device} parent {handle:x}:1")
@@ -142,7 +142,7 @@ def _entry(kind: str, settings: Mapping[str, Any], n: Numbers, prefix: str, wher
 
 
 def _common(n: Numbers, prefix: str) -> list[str]:
-    """What all disciplines count (tc_util.c, print_tcstats2_attr)."""
+    """Counters of all disciplines (tc_util.c, print_tcstats2_attr)."""
     size, packets, dropped = (n[f"{prefix}_{name}"] for name in ("sent_bytes", "sent_packets", "dropped"))
     over, requeues = (n[f"{prefix}_{name}"] for name in ("overlimits", "requeues"))
     backlog, waiting = (n[f"{prefix}_backlog_{name}"] for name in ("bytes", "packets"))
@@ -160,7 +160,7 @@ class _Device:
     queues: int
     """Transmit queues."""
     each: bool
-    """Whether each of them has a discipline of its own; their counters are summed."""
+    """True if each of them has its own discipline; their counters are summed."""
 
 
 def _devices(result: Recorded) -> list[_Device]:
@@ -168,7 +168,7 @@ def _devices(result: Recorded) -> list[_Device]:
 
 
 def _bridge_ports(plan: Mapping[str, Any]) -> list[_Device]:
-    """In the order of their links, which is that of the ports of their model."""
+    """Ports of bridges, in the order of their links, which is that of the model's ports."""
     found: list[_Device] = []
     for bridge in plan.get("bridges", []):
         name, model = bridge["name"], plan["bridge_models"][bridge["model"]]
@@ -182,7 +182,7 @@ def _bridge_ports(plan: Mapping[str, Any]) -> list[_Device]:
 
 
 def _veth_ends(plan: Mapping[str, Any]) -> list[_Device]:
-    """Ends of veth pairs, each with one transmit queue; none of noqueue, which counts nothing."""
+    """Ends of veth pairs, each with one transmit queue. noqueue has no counters, and is left out."""
     veths = [pair for pair in (plan.get("veth") or {"veths": []})["veths"] if pair["qdisc"] != "noqueue"]
     ends = [(pair[own], pair[peer], pair["qdisc"]) for pair in veths for own, peer in ("ab", "ba")]
     return [_Device(own, f"{own}-{peer}", qdisc, 1, False) for own, peer, qdisc in ends]
@@ -193,7 +193,7 @@ def _nodes(result: Recorded) -> list[str]:
 
 
 def render(result: Recorded, node: str) -> str:
-    """All devices of a node."""
+    """The output for all devices of a node."""
     numbers: dict[str, Numbers] = {}
     rows = (result.counters.column(name).to_pylist() for name in ("node", "port", "counter", "value"))
     for owner, port, name, value in zip(*rows, strict=True):
@@ -210,4 +210,4 @@ def render(result: Recorded, node: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-STYLE = Style("tc", "tc -s qdisc show", _nodes, render, "a Linux bridge, or a veth pair with a qdisc")
+TOOL = CounterTool("tc", "tc -s qdisc show", _nodes, render, "a Linux bridge, or a veth pair with a qdisc")

@@ -1,4 +1,4 @@
-"""Steps as a playbook for Ansible, and running it."""
+"""Writes steps as a playbook for Ansible, and runs it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tailback.lab.model import LOCAL_HOST, Lab
 from tailback.lab.steps import Step
 
 RAW_MODULE = "ansible.builtin.raw"
-"""Runs a line as it is, and needs no Python on the host."""
+"""The raw module needs no Python on the host."""
 INVENTORY_FILE, PLAYBOOK_FILE, UNDO_PLAYBOOK_FILE = "inventory.yaml", "apply.yaml", "undo.yaml"
 
 
 class _Plain(str):
-    """A text in which Ansible looks for no templates."""
+    """A text that Ansible must not expand as a template."""
 
 
 def _name(text: str) -> _Plain:
-    """The name of a play or task: besides, no reader is to take it for a template."""
+    """The name of a play or task; also readers must not take it for a template."""
     return _Plain(text.replace("{{", "{ {").replace("{%", "{ %").replace("{#", "{ #"))
 
 
@@ -39,15 +39,15 @@ _Dumper.add_representer(_Plain, lambda dumper, text: dumper.represent_scalar("!u
 
 @dataclass(frozen=True)
 class Tasks:
-    """A step's tasks on a host."""
+    """The tasks of a step on a host."""
 
     host: str
     tasks: list[dict[str, Any]]
 
 
 def write(lab: Lab, steps: list[Tasks], folder: Path, undo: str | None) -> Path:
-    """Writes the inventory and a playbook, and gives its file. `undo`: the file that steps add to first."""
-    # A host may have a name that is a pattern to Ansible, such as all: it gets another.
+    """Writes the inventory and a playbook, and returns its path. Steps first append their state to `undo`."""
+    # Hosts get other names: a name such as all is a pattern to Ansible.
     names = {name: f"host_{number}" for number, name in enumerate(lab.hosts)}
     hosts = {
         names[name]: {"ansible_connection": "local"} if host.at == LOCAL_HOST else _ssh(host.at)
@@ -75,7 +75,7 @@ def _ssh(at: str) -> dict[str, str]:
 
 
 def step(number: int, one: Step) -> Tasks:
-    """Reads what was, keeps it, and does the step."""
+    """Tasks that read the state, keep it, and carry out the step."""
     name, way = f"{number} {one.about}", one.back
     do = {"name": _name(name), RAW_MODULE: _Plain(one.do)}
     if way is None:
@@ -102,12 +102,12 @@ def step(number: int, one: Step) -> Tasks:
         },
         "delegate_to": "localhost",
     }
-    # A line of the lab file that fails is not taken back; all else gives back what was there before.
+    # A failed command of the lab file is not undone; all other steps restore the state before.
     return Tasks(one.host, [*tasks, do, keep] if one.own else [*tasks, keep, do])
 
 
 def undo_step(number: int, one: Step, line: str) -> Tasks:
-    """A line that takes a step back."""
+    """The task that undoes a step."""
     return Tasks(one.host, [{"name": _name(f"{number} take back: {one.about}"), RAW_MODULE: _Plain(line)}])
 
 

@@ -1,8 +1,8 @@
-"""Carrying out what was planned, and taking it back.
+"""Applies the plan of a lab, and undoes it.
 
-Where all hosts are this machine, steps run one by one; else Ansible runs them from a playbook, which is
-written first. Either way nothing runs that the plan has not printed. What was there before a step is in
-`undo.jsonl` before the step is done: as data, since commands are made from the lab file alone.
+If all hosts are this machine, steps run one by one; else Ansible runs them from a playbook, which is written
+first. Only commands that the plan prints are run. The state before a step is written to `undo.jsonl` before the
+step: as data, because commands are made from the lab file only.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from tailback.lab.steps import Step, plan, words
 from tailback.lab.undo_steps import MAX_PRINTED_CHARS, CannotUndo
 
 UNDO_FILE, UNDONE_FILE = "undo.jsonl", "undone.jsonl"
-"""A line a step: its number, its host, the kind of its way back, what it is about, what was printed."""
+"""A line for each step: number, host, kind of undo, its object, and the printed state."""
 STATE_LINE_KIND = "interface"
-"""The kind of a line that tells how an interface was before the first step."""
+"""Kind of lines with the state of an interface before the first step."""
 ADDRESSES_KEY, DISCIPLINES_KEY, LINK_KEY = "addresses", "disciplines", "link"
 
 
 class StepFailed(RuntimeError):  # noqa: N818  it is what happened
-    """A step did not do what it was to do; the text is one line."""
+    """A step failed; the text is one line."""
 
 
 @dataclass(frozen=True)
 class UndoOutcome:
-    """What undo came to: a line for each step that it could not take back, and for each difference left."""
+    """A line for each step that could not be undone, and for each remaining difference."""
 
     failed: list[str]
     differences: list[str]
 
 
 def prepare(lab: Lab, folder: Path) -> Path | None:
-    """Writes the playbook of a lab, to be read before it runs; none where all hosts are this machine.
+    """Writes the playbook of a lab, for review; None if all hosts are this machine.
 
     Raises:
-        InputError: the folder has an undo file: something is applied already.
+        InputError: the folder has an undo file of an earlier apply.
     """
     if (folder / UNDO_FILE).exists():
         text = f"found {UNDO_FILE} of an earlier apply, expected none: tailback lab undo takes it back"
@@ -89,7 +89,7 @@ def apply(lab: Lab, folder: Path, show: Callable[[str], None]) -> None:
                 _carry_out(lab, number, step, keep, show)
     finally:
         if file.exists() and not any('"step"' in line for line in file.read_text().splitlines()):
-            file.unlink()  # nothing was done
+            file.unlink()  # no step was carried out
             if made and not any(folder.iterdir()):
                 folder.rmdir()
 
@@ -97,18 +97,26 @@ def apply(lab: Lab, folder: Path, show: Callable[[str], None]) -> None:
 def _carry_out(
     lab: Lab, number: int, step: Step, keep: Callable[[dict[str, Any]], None], show: Callable[[str], None]
 ) -> None:
-    host, way = lab.hosts[step.host], step.back
-    if way is not None:
+    host, undo_step = lab.hosts[step.host], step.back
+    if undo_step is not None:
         printed = ""
-        if way.read:
-            status, printed, said = ask(host, words(way.read))
+        if undo_step.read:
+            status, printed, said = ask(host, words(undo_step.read))
             if status or len(printed) > MAX_PRINTED_CHARS:
-                raise StepFailed(_line(number, step, way.read, said))
+                raise StepFailed(_line(number, step, undo_step.read, said))
         try:
-            way.lines(printed)
+            undo_step.lines(printed)
         except CannotUndo as error:
             raise StepFailed(f"step {number} on {step.host}: {step.do}: {error}; it was not done") from None
-        keep({"step": number, "host": step.host, "kind": way.kind, "of": way.of, "printed": printed})
+        keep(
+            {
+                "step": number,
+                "host": step.host,
+                "kind": undo_step.kind,
+                "of": undo_step.of,
+                "printed": printed,
+            }
+        )
     show(f"{number} {step.host}: {step.do}")
     status, _, said = ask(host, step.command)
     if status:
@@ -117,10 +125,10 @@ def _carry_out(
 
 
 def undo(lab: Lab, folder: Path, show: Callable[[str], None]) -> UndoOutcome:
-    """Takes back what was applied, the last first, and compares what is there with what was.
+    """Undoes the applied steps in reverse order, and compares the state with that before.
 
     Raises:
-        InputError: there is nothing to take back, or Ansible is needed, and not installed.
+        InputError: there is nothing to undo, or Ansible is needed and not installed.
     """
     entries, states = _journal(lab, folder)
     failed: list[str] = []
@@ -141,7 +149,7 @@ def undo(lab: Lab, folder: Path, show: Callable[[str], None]) -> UndoOutcome:
             continue
         for command in undo_steps.lost_addresses(name, _texts(was.get(ADDRESSES_KEY)), now[ADDRESSES_KEY]):
             show(f"{host}: {' '.join(command)}")
-            ask(lab.hosts[host], command)  # where it fails, there is a difference
+            ask(lab.hosts[host], command)  # a failure shows as a difference below
     differences = [line for one in states for line in _differences(lab, *one)]
     if not failed:
         (folder / UNDO_FILE).replace(folder / UNDONE_FILE)
@@ -160,11 +168,11 @@ def _line(number: int, step: Step, line: str, said: str) -> str:
     return f"step {number} on {step.host}: {line}: {last_line(said)}"
 
 
-# How interfaces are
+# State of interfaces
 
 
 def _interfaces(lab: Lab) -> list[tuple[str, str]]:
-    """Hosts and interfaces that the lab changes. A bridge of its own is there to see whether it goes."""
+    """Hosts and interfaces that the lab changes, including bridges that it creates."""
     found = [(nic.host, nic.interface) for nic in lab.nics]
     for one in lab.bridges:
         found += [(one.host, port.interface) for port in one.ports] + [(one.host, one.name)]
@@ -177,23 +185,23 @@ def _states(lab: Lab) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
 
 
 def _state(lab: Lab, host: str, interface: str) -> dict[str, Any] | None:
-    """MTU, addresses and so on; None: there is no such interface, or it is not known."""
+    """MTU, addresses and so on of an interface; None if it does not exist or its state cannot be read."""
     lines = {
         LINK_KEY: undo_steps.link_line(interface),
         ADDRESSES_KEY: undo_steps.addresses_line(interface),
         DISCIPLINES_KEY: undo_steps.disciplines_line(interface),
     }
-    told = {key: ask(lab.hosts[host], words(line)) for key, line in lines.items()}
-    if told[LINK_KEY][0]:
+    answers = {key: ask(lab.hosts[host], words(line)) for key, line in lines.items()}
+    if answers[LINK_KEY][0]:
         return None
     try:
-        link = undo_steps.link(told[LINK_KEY][1], interface)
+        link = undo_steps.link(answers[LINK_KEY][1], interface)
         return {
             "MTU": link.get("mtu"),
             "state": "up" if undo_steps.is_up(link) else "down",
             "master": link.get("master", "none"),
-            ADDRESSES_KEY: undo_steps.addresses(told[ADDRESSES_KEY][1], interface),
-            DISCIPLINES_KEY: undo_steps.disciplines(told[DISCIPLINES_KEY][1]),
+            ADDRESSES_KEY: undo_steps.addresses(answers[ADDRESSES_KEY][1], interface),
+            DISCIPLINES_KEY: undo_steps.disciplines(answers[DISCIPLINES_KEY][1]),
         }
     except CannotUndo:
         return None
@@ -208,14 +216,14 @@ def _differences(lab: Lab, host: str, interface: str, was: dict[str, Any] | None
         return
     for key, value in now.items():
         if was.get(key) != value:
-            yield f"{key} of {interface} on {host}: was {_said(was.get(key))}, is {_said(value)}"
+            yield f"{key} of {interface} on {host}: was {_value_text(was.get(key))}, is {_value_text(value)}"
 
 
 def _texts(value: object) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
-def _said(value: object) -> str:
+def _value_text(value: object) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
 
 
@@ -225,31 +233,31 @@ def _said(value: object) -> str:
 def _journal(
     lab: Lab, folder: Path
 ) -> tuple[list[tuple[int, Step, str]], list[tuple[str, str, dict[str, Any] | None]]]:
-    """Lines that take steps back, the last step first, and how interfaces were."""
+    """Commands that undo the steps, last step first, and the states of interfaces before."""
     file = folder / UNDO_FILE
     try:
         text = file.read_bytes().decode(errors="replace")
     except OSError:
         missing = f"found no {UNDO_FILE}, expected the folder of tailback lab apply"
         raise InputError.at(str(folder), missing) from None
-    ways = {(s.host, s.back.kind, s.back.of): s for s in plan(lab) if s.back is not None}
+    steps_by_key = {(s.host, s.back.kind, s.back.of): s for s in plan(lab) if s.back is not None}
     steps: list[tuple[int, Step, list[str]]] = []
     states: list[tuple[str, str, dict[str, Any] | None]] = []
-    # Where apply was killed while it wrote, the last line has no end, and its step was not begun.
+    # If apply was killed while it wrote, the last line is incomplete, and its step was not begun.
     for at, line in enumerate(text.split("\n")[:-1], 1):
         try:
-            told = _entry(line)
-            host, kind, of = str(told["host"]), str(told.get("kind")), str(told.get("of"))
+            entry = _entry(line)
+            host, kind, of = str(entry["host"]), str(entry.get("kind")), str(entry.get("of"))
             if kind == STATE_LINE_KIND:
                 if (host, of) in _interfaces(lab):
-                    states.append((host, of, told["was"]))
+                    states.append((host, of, entry["was"]))
                     continue
-            elif told.get("failed") is True:
-                # What a line of the file has done that failed, only its author knows.
-                steps = [one for one in steps if one[0] != told["step"] or not one[1].own]
+            elif entry.get("failed") is True:
+                # The effect of a failed command of the lab file is unknown: it is not undone.
+                steps = [one for one in steps if one[0] != entry["step"] or not one[1].own]
                 continue
-            elif (step := ways.get((host, kind, of))) is not None and step.back is not None:
-                steps.append((told["step"], step, step.back.lines(told["printed"])))
+            elif (step := steps_by_key.get((host, kind, of))) is not None and step.back is not None:
+                steps.append((entry["step"], step, step.back.lines(entry["printed"])))
                 continue
         except CannotUndo as error:
             raise InputError.at(f"{file}:{at}", str(error)) from None
@@ -261,11 +269,11 @@ def _journal(
 
 
 def _entry(line: str) -> dict[str, Any]:
-    told = json.loads(line)
-    texts = [told[key] for key in ("host", "kind", "of", "printed") if key in told]
-    was = told.get("was")
+    entry = json.loads(line)
+    texts = [entry[key] for key in ("host", "kind", "of", "printed") if key in entry]
+    was = entry.get("was")
     if not all(isinstance(one, str) for one in texts) or not (was is None or isinstance(was, dict)):
         raise ValueError
-    if told.get("kind") != STATE_LINE_KIND and type(told["step"]) is not int:
+    if entry.get("kind") != STATE_LINE_KIND and type(entry["step"]) is not int:
         raise ValueError
-    return dict(told)
+    return dict(entry)

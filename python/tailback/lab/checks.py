@@ -1,4 +1,4 @@
-"""What must hold on the hosts of a lab before a test means anything."""
+"""Checks the hosts of a lab before a test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tailback.lab.undo_steps import PRIORITY_COUNT, CannotUndo
 
 @dataclass(frozen=True)
 class Check:
-    """A line on a host, and what it is to print: exactly that, or that among other words."""
+    """A command on a host and its expected output; `among`: the expected word among others."""
 
     host: str
     what: str
@@ -23,12 +23,12 @@ class Check:
     expected: str
     among: bool = False
     seen: Callable[[str], str] | None = None
-    """What is found in what is printed; the whole of it without this."""
+    """Extracts the found value from the output; None: the whole output."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A check, what was found, and whether that is right."""
+    """A check and its result."""
 
     check: Check
     found: str
@@ -36,7 +36,6 @@ class Checked:
 
 
 def checks(lab: Lab) -> list[Check]:
-    """All checks of a lab."""
     return [
         *(
             Check(
@@ -60,7 +59,7 @@ def checks(lab: Lab) -> list[Check]:
 
 
 def verify(lab: Lab) -> list[Checked]:
-    """Makes all checks; a host that does not answer fails its own."""
+    """Runs all checks; those of a host that does not answer fail."""
     found = []
     for check in checks(lab):
         status, printed, said = ask(lab.hosts[check.host], check.line)

@@ -1,4 +1,4 @@
-"""Running the tests of a lab, and recording what its tools print before, while and after."""
+"""Runs the tests of a lab, and records the output of tools before, during and after."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tailback.lab.model import Lab, LabTest
 from tailback.lab.remote_shell import ask, last_line, started
 
 COUNTER_INTERVAL_S = 1.0
-"""Between two counter_lines at the counters while a test runs."""
+"""Between two readings of the counters during a test."""
 TEST_TIMEOUT_MARGIN_S = 60.0
-"""How much longer than it should take a test may take."""
+"""Allowed time beyond the duration of a test."""
 _SERVER_START_S = 1.0
-"""Until a server listens."""
+"""Time for a server to start."""
 
 
 class TestFailed(RuntimeError):  # noqa: N818  it is what happened
-    """A test did not end well; the text is one line."""
+    """A test failed; the text is one line."""
 
-    __test__ = False  # it is none of pytest's
+    __test__ = False  # pytest must not collect it
 
 
 def perftest_line(lab: Lab, test: LabTest, role: str) -> str:
@@ -47,14 +47,14 @@ def perftest_line(lab: Lab, test: LabTest, role: str) -> str:
 
 
 def client_line(lab: Lab, test: LabTest) -> str:
-    """The client's line, whose output is the JSON, and whose table goes to stderr."""
+    """The client's command: JSON to stdout, the table to stderr."""
     words = perftest_line(lab, test, "client").split(" ")
     words[-1:-1] = ["--out_json", "--out_json_file=$json"]
     return f"json=$(mktemp) && {' '.join(words)} >&2 && cat $json; status=$?; rm -f $json; exit $status"
 
 
 def counter_lines(lab: Lab) -> list[tuple[str, str, str]]:
-    """What is read before, while and after a test: host, file and line."""
+    """Commands that are run before, during and after a test: host, file and line."""
     found = []
     for nic in lab.nics:
         name = nic.interface
@@ -76,16 +76,16 @@ def counter_lines(lab: Lab) -> list[tuple[str, str, str]]:
 
 
 def cores_line(test: LabTest) -> str:
-    """The line that measures the cores of a bridge's host while a test runs."""
+    """The command that measures the cores of a bridge's host during a test."""
     return f"mpstat -P ALL -o JSON 1 {max(1, (test.seconds or 3) - 1)}"
 
 
 def run(lab: Lab, test: LabTest, folder: Path, show: Callable[[str], None]) -> None:
-    """Runs a test, and writes what tools print into `folder/TEST`, as `tailback.lab.recorded` reads it.
+    """Runs a test, and writes the output of tools to `folder/TEST`, for `tailback.lab.recorded`.
 
     Raises:
-        TestFailed: the server or the client says so, or a host does not answer.
-        FileExistsError: the folder has this test already.
+        TestFailed: the server or the client failed, or a host does not answer.
+        FileExistsError: the folder already has this test.
     """
     made = not folder.exists()
     whole, where = folder / test.name, folder / f".{test.name}-running"
@@ -104,7 +104,7 @@ def run(lab: Lab, test: LabTest, folder: Path, show: Callable[[str], None]) -> N
 
 def _run(lab: Lab, test: LabTest, where: Path, show: Callable[[str], None]) -> None:
     show(f"{test.name}: counters before")
-    _look(lab, where / "before")
+    _record_counters(lab, where / "before")
     server = perftest_line(lab, test, "server")
     with ExitStack() as open_ones:
         show(f"{test.name}: {test.server}: {server}")
@@ -128,21 +128,21 @@ def _run(lab: Lab, test: LabTest, where: Path, show: Callable[[str], None]) -> N
         for host, process in cores.items():
             try:
                 measured, _ = process.communicate(timeout=10)
-            except subprocess.TimeoutExpired:  # it has steps to go: what it printed is no whole JSON
+            except subprocess.TimeoutExpired:  # mpstat is still running: its JSON is incomplete
                 continue
             if process.returncode == 0:
                 _write(where / "during" / host / "mpstat.json", measured)
     show(f"{test.name}: counters after")
-    _look(lab, where / "after")
+    _record_counters(lab, where / "after")
     _write(
         where / ("perftest.json" if printed.lstrip().startswith("{") else "perftest.txt"), printed or table
     )
 
 
-def _look(lab: Lab, folder: Path) -> None:
+def _record_counters(lab: Lab, folder: Path) -> None:
     for host, file, line in counter_lines(lab):
         status, printed, _ = ask(lab.hosts[host], line)
-        if status == 0 and printed.strip():  # a tool that is not there: the reader says what is missing
+        if status == 0 and printed.strip():  # without a tool: the reader reports what is missing
             _write(folder / host / file, printed)
 
 
@@ -152,7 +152,7 @@ def _write(file: Path, text: str) -> None:
 
 
 class _CounterSampler:
-    """Looks at the counters again and again while its context lasts, in a thread."""
+    """Records the counters at intervals in a thread, inside its context."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
         self._lab, self._folder, self._over = lab, folder, Event()
@@ -170,6 +170,6 @@ class _CounterSampler:
         while not self._over.wait(COUNTER_INTERVAL_S):
             number += 1
             where, at_s = self._folder / f"during-{number}", time.monotonic() - begun
-            _look(self._lab, where)
+            _record_counters(self._lab, where)
             if where.is_dir():
                 _write(where / "at", f"{at_s:.3f}\n")

@@ -1,7 +1,7 @@
-"""What was recorded of a test in a lab, as the run of the scenario that models it: measured, not simulated.
+"""Makes the run of a scenario from the records of a lab test that it models: measured, not simulated.
 
-Counters are what they grew by from before the test to after it. Where they were recorded while it ran, too,
-their series have that much of a shape; perftest tells a mean, so throughput has none.
+Counters are differences between before and after the test. If they were also recorded during the test, their
+series have that resolution; perftest reports a mean, so throughput is constant.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tailback.scenario import Scenario
 
 PS_PER_S, PS_PER_US = 10**12, 10**6
 MEASURED_FILE = "measured.csv"
-"""The file of a result that `tailback fit` reads."""
+"""For `tailback fit`, in the folder of the result."""
 PERFTEST_TOLERANCE = 0.01
-"""Of a figure, in that file: how exact perftest is taken to be. No document says; one may edit it."""
+"""Relative accuracy of perftest in that file: an assumption, which users may edit there."""
 _HOST_SERIES = ("np_cnp_sent", "rp_cnp_handled", "out_of_sequence", "packet_seq_err", "local_ack_timeout_err")
-"""Counters of hosts that the simulator has as series."""
+"""Host counters that are series in the simulator."""
 _DISCARD_KEYS = ("discarded_out_of_order", "discarded_duplicate")
 _MAX_BINS = 2048
 
@@ -36,7 +36,7 @@ Values = list[float]
 
 
 def result_of(lab: Lab, scenario: Scenario, one: RecordedTest, latencies: list[RecordedTest]) -> Result:
-    """The run of a bandwidth test. `latencies` are tests of latency of the same lab, which go with it."""
+    """Makes the run of a bandwidth test. `latencies` are latency tests of the same lab, which are included."""
     made = _TestRun(lab, scenario, one)
     series, entities = made.series_table(), made.entities_table()
     recording = LiveRecording(
@@ -71,7 +71,7 @@ class _TestRun:
         self.each_bps = bandwidth / len(self.sends)
         self.delivered = round(self.each_bps * self.seconds / 8)
         mtu = make_plan(scenario)["nics"][0]["mtu"]
-        # Of a whole message each, none sent again: no counter tells.
+        # Assumes that nothing was retransmitted: no counter shows it.
         self.packets = self.delivered // one.result.message_bytes * -(-one.result.message_bytes // mtu)
         self.series: dict[tuple[str, str], Values] = {}
         self.entities: dict[str, dict[str, str | None]] = {}
@@ -85,7 +85,7 @@ class _TestRun:
     # Counters
 
     def _grown(self, kind: str, key: tuple[str, str]) -> dict[str, list[int]]:
-        """What counters grew by between snapshots that have them, the first from 0 where it lacks them."""
+        """Differences of counters between snapshots; a counter that is missing in the first starts at 0."""
         seen: list[tuple[float, dict[str, int]]] = []
         for shot in self.one.snapshots:
             found = getattr(shot, kind).get(key)
@@ -105,7 +105,7 @@ class _TestRun:
         }
 
     def _shaped(self, kind: str, key: tuple[str, str], name: str) -> Values:
-        """A counter as counts a bin."""
+        """A counter as counts per bin."""
         grown = self._grown(kind, key).get(name)
         if grown is None:
             return [0.0] * self.bins
@@ -115,7 +115,7 @@ class _TestRun:
         spans = [*pairwise(times)]
 
         def share(number: int, span: tuple[float, float]) -> float:
-            """How much of the time between two looks lies in a bin."""
+            """Share of the time between two readings that lies in a bin."""
             first, last = max(number * width, span[0]), min((number + 1) * width, span[1])
             return max(0.0, last - first) / max(span[1] - span[0], 1e-9)
 
@@ -123,7 +123,7 @@ class _TestRun:
             sum(count * share(number, span) for count, span in zip(grown, spans, strict=True))
             for number in range(self.bins)
         ]
-        # Whole packets, and all of them in the end.
+        # Rounded cumulatively, so that the total is exact.
         until = [0, *map(round, accumulate(even))]
         return [float(now - then) for then, now in pairwise(until)]
 
@@ -144,7 +144,7 @@ class _TestRun:
                     yield {"node": node, "port": where, "counter": name, "value": sum(grown)}
 
     def counter(self, node: str, name: str, port: str = "") -> int:
-        """What a counter grew by; 0 where it is not known."""
+        """The difference of a counter; 0 if it is not known."""
         return sum(
             row["value"]
             for row in self.counters
@@ -152,7 +152,6 @@ class _TestRun:
         )
 
     def counters_table(self) -> pa.Table:
-        """A row a counter."""
         text = ((name, pa.string()) for name in ("node", "port", "counter"))
         return pa.Table.from_pylist(self.counters, schema=pa.schema([*text, ("value", pa.int64())]))
 
@@ -217,7 +216,6 @@ class _TestRun:
                     self._put(f"{node}/cpu{core}", "core", node, f"{name}_share", [shares[name]] * self.bins)
 
     def series_table(self) -> pa.Table:
-        """A row a bin, entity and metric."""
         keys = list(self.series)
         times = [at * self.bin_ps for _ in keys for at in range(self.bins)]
         text = {
@@ -233,14 +231,13 @@ class _TestRun:
         )
 
     def entities_table(self) -> pa.Table:
-        """A row an entity of the series."""
         kinds = pa.schema([(name, pa.string()) for name in ("entity", "kind", "node", "peer", "item")])
         return pa.Table.from_pylist(list(self.entities.values()), schema=kinds)
 
-    # The run as a whole
+    # Facts of the whole run
 
     def flows(self) -> list[dict[str, Any]]:
-        """A row a direction of the test."""
+        """A row for each direction of the test."""
         test, result = self.one.test, self.one.result
         delivered, rows = self.delivered, []
         for index, (src, dst) in enumerate(self.sends):
@@ -273,7 +270,6 @@ class _TestRun:
         return rows
 
     def meta(self, latencies: list[RecordedTest]) -> dict[str, Any]:
-        """The run as a whole."""
         network = self.scenario.network
         end = self.bins * self.bin_ps
         return {
@@ -350,7 +346,7 @@ class _TestRun:
         for nic in self.lab.nics:
             node = self.names[nic.host]
             wires = self.scenario.network.wires_of.get(node)
-            if not wires:  # it stands for no host of the scenario
+            if not wires:  # models no host of the scenario
                 continue
             wire = wires[0]
             peer = wire.b if wire.a == node else wire.a
@@ -383,7 +379,7 @@ class _TestRun:
                 }
 
     def observations(self, latencies: list[RecordedTest]) -> str:
-        """What `tailback fit` reads: a row a figure."""
+        """The CSV for `tailback fit`: a row for each figure."""
         rows = [("perftest_bandwidth", (self.one.result.bandwidth_bps or 0.0) / BITS_PER_MIB, "MiB/s")]
         rows += [
             ("write_latency", one.result.latency_us[1], "us")

@@ -19,9 +19,9 @@ from tailback.scenario.qdisc import Qdisc
 from tailback.units import DURATION, SIZE
 
 LOCAL_HOST = "local"
-"""A host that is this machine: nothing is sent anywhere."""
+"""Address of this machine: commands run without ssh."""
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}$")]
-"""What stands in a command: no blank, no quote, no sign that a shell knows."""
+"""A word in a command: no blanks, quotes or special characters of a shell."""
 _Interface = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,14}$")]
 """A network interface: 15 characters at most, as the kernel has them (IFNAMSIZ)."""
 _Path = Annotated[str, Field(pattern=r"^[A-Za-z0-9_./-]{1,200}$")]
@@ -203,7 +203,7 @@ def _document(given: str) -> Document:
 
 
 def _conflicts(lab: Lab, scenario: Scenario) -> list[tuple[tuple[Any, ...], str]]:
-    """What does not go together, each with where it is."""
+    """Conflicts between settings, with their paths."""
     found: list[tuple[tuple[Any, ...], str]] = []
     hosts, known = ", ".join(lab.hosts), scenario.network
     modelled = [*known.hosts, *known.switches, *known.bridges]
@@ -241,4 +241,4 @@ def _conflicts(lab: Lab, scenario: Scenario) -> list[tuple[tuple[Any, ...], str]
 
 
 SUPPORTED_QDISCS = ("pfifo", "bfifo", "red", "tbf")
-"""Disciplines whose words for tc are written here."""
+"""Disciplines that `steps` can express for tc."""

@@ -1,4 +1,4 @@
-"""What tools print, as numbers: ethtool, rdma, tc, mpstat, perftest. Each refuses what is none of it."""
+"""Parses the output of ethtool, rdma, tc, mpstat and perftest. Other text is refused."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ BITS_PER_MIB = 8 * 2**20
 
 
 MAX_COUNTER = 2**63 - 1
-"""What a counter in a result may be."""
 MAX_FIGURE = 1e12
-"""Of perftest, in its own units; iterations and bytes, too."""
+"""Largest figure of perftest, in its own units; also of iterations and bytes."""
 MAX_CORE = 65_535
 MAX_RATE_DIFFERENCE = 0.25
-"""Bandwidth and message rate of perftest are rounded when they are printed; its two units differ by 119."""
+"""Relative. Bandwidth and message rate of perftest are rounded in print; its two units differ by a factor of 119."""
 
 
 class Unread(ValueError):  # noqa: N818  it is what was found
-    """A text that is not what the tool prints; the text says what was expected.
+    """The text is not the output of the tool; the message says what was expected.
 
     `at`: where in the text, in characters, if one place is wrong; or `value`, the number that is wrong. `found`: what
     was found instead, in words, if it is more than a text of another kind.
@@ -32,12 +31,11 @@ class Unread(ValueError):  # noqa: N818  it is what was found
     def __init__(
         self, expected: str, at: int | None = None, value: float | None = None, found: str | None = None
     ) -> None:
-        """What was expected."""
         super().__init__(expected)
         self.at, self.value, self.found = at, value, found
 
     def line_in(self, text: str) -> int | None:
-        """The line of the text that is wrong, if it is known."""
+        """The line of the error in the text, if it is known."""
         at = self.at
         if at is None and self.value is not None:
             for one in re.finditer(r"-?(?:[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?|inf|nan)", text, re.IGNORECASE):
@@ -82,7 +80,7 @@ def rdma(text: str) -> dict[str, int]:
 
 
 def _once(names: list[tuple[str, int]], expected: str) -> None:
-    """Refuses a name that comes again: of several devices none is chosen silently."""
+    """Refuses names that occur twice: there are several devices, and none is chosen silently."""
     seen: set[str] = set()
     for name, at in names:
         if name in seen:
@@ -99,7 +97,7 @@ def _one_link(links: list[str]) -> None:
 
 
 def _flat(row: dict[str, Any]) -> list[tuple[str, int]]:
-    """Counters of a row; some versions have them in a mapping of their own."""
+    """Counters of a row; some versions nest them in a mapping."""
     numbers = [(name, value) for name, value in row.items() if type(value) is int]
     inner = [pair for value in row.values() if isinstance(value, dict) for pair in _flat(value)]
     return [(name, value) for name, value in numbers if name not in ("ifindex", "port")] + inner
@@ -107,13 +105,13 @@ def _flat(row: dict[str, Any]) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class QdiscCounters:
-    """A discipline of a device."""
+    """Counters of a device's queueing discipline."""
 
     kind: str
     counters: dict[str, int]
-    """As the simulator names them: `qdisc_sent_packets`, `red_marked` and so on."""
+    """By the simulator's names: `qdisc_sent_packets`, `red_marked` and so on."""
     backlog_bytes: int
-    """What waits at that moment."""
+    """Bytes waiting at that moment."""
 
 
 _TC_COUNTERS = {
@@ -134,7 +132,7 @@ _TC_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def tc(text: str) -> QdiscCounters:
-    """`tc -s -j qdisc show dev DEV`, or without `-j`: of several the RED, else the root."""
+    """`tc -s -j qdisc show dev DEV`, or without `-j`. Of several disciplines the RED, else the root."""
     found = _tc_json(text) if text.lstrip().startswith("[") else _tc_text(text)
     if not found:
         raise Unread("what tc -s qdisc show prints")
@@ -159,7 +157,7 @@ def tc(text: str) -> QdiscCounters:
 class _TcRow(NamedTuple):
     counters: QdiscCounters
     device: str
-    """Empty where tc was asked for one device: then it does not print it."""
+    """Empty if tc was called with a device, which it then does not print."""
     is_root: bool
 
 
@@ -238,7 +236,7 @@ def _core(text: str) -> int:
 
 def _share(value: Any) -> float:
     share = float(value)
-    if not 0 <= share <= 101:  # mpstat rounds, and may exceed 100 a little
+    if not 0 <= share <= 101:  # mpstat rounds, and may slightly exceed 100
         raise Unread("shares of mpstat from 0 to 100 %", value=share)
     return share
 
@@ -287,23 +285,23 @@ def _mpstat_text(text: str) -> list[_Shares]:
 
 @dataclass(frozen=True)
 class Perftest:
-    """What a program of perftest came to; of bandwidth or of latency."""
+    """The result of perftest: bandwidth or latency."""
 
     message_bytes: int
     iterations: int
     bandwidth_bps: float | None = None
-    """Average payload a second; of both directions together in a bidirectional test."""
+    """Average payload in bit/s; of both directions together in a bidirectional test."""
     latency_us: tuple[float, float, float, float] | None = None
-    """One way: least, typical (the median), 99th percentile, most."""
+    """One way: minimum, typical (the median), 99th percentile, maximum."""
 
 
 def perftest(text: str) -> Perftest:
-    """What `--out_json` writes, or the table that the program prints."""
+    """Parses the file of `--out_json`, or the printed table."""
     return _perftest_json(text) if text.lstrip().startswith("{") else _perftest_text(text)
 
 
 def _one_size(sizes: Sequence[object]) -> None:
-    """Of several sizes of messages none is chosen silently."""
+    """Refuses several message sizes: none is chosen silently."""
     if len(sizes) > 1:
         shown = ", ".join(f"{size} B" for size in sizes[:4])
         raise Unread("results of one message size, as -s has them", found=f"{len(sizes)} sizes: {shown}")
@@ -313,7 +311,7 @@ def _perftest_json(text: str) -> Perftest:
     _one_size(re.findall(r'"MsgSize"\s*:\s*([0-9.]+)', text))
     try:
         results = _json(text, "perftest").get("results")
-    except Unread as error:  # perftest 4.5 quotes no names, and has a comma after the last
+    except Unread as error:  # perftest 4.5 does not quote names, and has a comma after the last one
         if error.at is not None:
             raise
         found = re.findall(r'^\s*"?([^":{}\n]+?)"?\s*:\s*([0-9.]+),?\s*$', text, re.MULTILINE)
@@ -326,7 +324,7 @@ def _perftest_json(text: str) -> Perftest:
         raise Unread("results, as perftest --out_json writes them")
 
     def number(*names: str) -> float | None:
-        """The first key that begins so; units follow in some versions."""
+        """The value of the first key with one of these prefixes; some versions append units."""
         for name in names:
             for key, value in results.items():
                 if key.startswith(name) and isinstance(value, (int, float, str)):
@@ -388,14 +386,14 @@ def _made(
 
 
 _MIB_PER_UNIT = {"MiB/sec": 1.0, "MB/sec": 1.0, "Gb/sec": 1e9 / BITS_PER_MIB}
-"""perftest's MB is of 2^20 bytes: perftest_parameters.h, MEGA is 0x100000 in older versions, too."""
+"""perftest's MB has 2^20 bytes: perftest_parameters.h, MEGA is 0x100000, also in older versions."""
 
 
 _HEADING_PATTERN = re.compile(r"BW \S+|[0-9.]+% percentile\S*|\S+")
 
 
 def _perftest_text(text: str) -> Perftest:
-    """Columns are found by their headings: options such as --raw_qos add some."""
+    """Finds columns by their headings: options such as --raw_qos add columns."""
     lines = text.splitlines()
     for at, line in enumerate(lines):
         if "bytes" not in line or "iterations" not in line:
@@ -438,7 +436,7 @@ def _perftest_text(text: str) -> Perftest:
 
 
 def _json(text: str, what: str) -> Any:
-    """The JSON of a tool, with numbers that a result can have."""
+    """Parses the JSON of a tool; refuses numbers that a result cannot hold."""
 
     def whole(digits: str) -> int:
         if len(digits) > 19 or not 0 <= int(digits) <= MAX_COUNTER:

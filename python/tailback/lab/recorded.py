@@ -1,12 +1,12 @@
-"""Outputs of tools in a folder, as `tailback lab run` writes them, or as they were typed in.
+"""Reads outputs of tools from a folder of `tailback lab run`, or as somebody typed them in.
 
-    TEST/perftest.json or perftest.txt       what the client of the test printed
+    TEST/perftest.json or perftest.txt       output of the test's client
     TEST/before/HOST/FILE, TEST/after/...    counters
-    TEST/during-1/HOST/FILE, during-2 ...    the same while it ran, with seconds since its start in `at`
-    TEST/during/HOST/mpstat.json or .txt     cores while it ran
+    TEST/during-1/HOST/FILE, during-2 ...    the same during the test, with seconds since its start in `at`
+    TEST/during/HOST/mpstat.json or .txt     cores during the test
 
-FILE is `ethtool-IFACE.txt`, `rdma-DEVICE.json` or `.txt`, `tc-IFACE.json` or `.txt`. What is not there is
-not known, and said so.
+FILE is `ethtool-IFACE.txt`, `rdma-DEVICE.json` or `.txt`, `tc-IFACE.json` or `.txt`. Missing files are
+reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GAUGES = ("outbound_pci_stalled_wr", "outbound_pci_stalled_rd")
 """Shares of the last second in %, no counts (mlx5)."""
 MAX_OUTPUT_BYTES = 16 << 20
 MAX_TEST_S = 1e6
-"""How long a test may have run, in seconds."""
+"""Longest duration of a test."""
 _Read = TypeVar("_Read")
 
 
@@ -42,22 +42,22 @@ class Snapshot:
 
 @dataclass
 class RecordedTest:
-    """A test, and all that was recorded around it."""
+    """A test and its records."""
 
     test: LabTest
     result: Perftest
     snapshots: list[Snapshot]
-    """The first from before the test, the last from after it."""
+    """The first is from before the test, the last from after it."""
     cores: dict[str, dict[int, dict[str, float]]]
     missing: list[str]
-    """What the lab has and nothing was recorded of, a line each."""
+    """Parts of the lab without records, a line each."""
 
 
 def read(lab: Lab, folder: Path, test: LabTest) -> RecordedTest:
-    """Reads what was recorded of a test.
+    """Reads the records of a test.
 
     Raises:
-        InputError: there is nothing of it, or a file is not what its name says.
+        InputError: there are no records, or a file is not the output that its name says.
     """
     where, missing = folder / test.name, list[str]()
     result = _one(where, "perftest", readers.perftest)
@@ -136,7 +136,7 @@ def _strangers(lab: Lab, where: Path) -> list[str]:
 
 
 def duration_s(test: LabTest, result: Perftest) -> float:
-    """How long a test ran: as it was told to, or what its iterations took."""
+    """Duration of a test: as configured, or computed from its iterations."""
     if test.seconds is not None:
         return float(test.seconds)
     if result.bandwidth_bps is not None:
@@ -195,7 +195,7 @@ def _at(folder: Path) -> float | None:
 
 
 def _one(folder: Path, name: str, reader: Callable[[str], _Read]) -> _Read | None:
-    """What the file of this name says; of two that say different things neither is chosen."""
+    """Reads the file of this name (.json or .txt); refuses two files that differ."""
     found = [
         (file, value)
         for file in (folder / f"{name}.{ending}" for ending in ("json", "txt"))

@@ -1,4 +1,4 @@
-"""A line for a shell on a host of a lab: on this machine, or through ssh."""
+"""Runs commands on hosts of a lab: on this machine, or through ssh."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from contextlib import contextmanager, suppress
 from tailback.lab.model import LOCAL_HOST, LabHost
 
 SSH_COMMAND = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
-"""No questions: keys and known hosts are the user's own matter."""
+"""BatchMode: ssh must not ask; keys and known hosts are set up by the user."""
 COMMAND_TIMEOUT_S = 60.0
-"""The longest that a line may take that runs no test."""
+"""For commands that run no test."""
 
 
 def command(host: LabHost, line: str | Sequence[str]) -> list[str]:
-    """A line for a shell, or the words of a command, as a process's arguments. No shell reads words here."""
+    """The process arguments for a line of a shell, or for the words of a command, which run without a shell."""
     if host.at == LOCAL_HOST:
         return ["sh", "-c", line] if isinstance(line, str) else list(line)
     return [*SSH_COMMAND, host.at, line if isinstance(line, str) else shlex.join(line)]
 
 
 def ask(
-    host: LabHost, line: str | Sequence[str], patience_s: float = COMMAND_TIMEOUT_S
+    host: LabHost, line: str | Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S
 ) -> tuple[int, str, str]:
-    """Runs a line or words: status, output, what was said on stderr. 255 is a host that is not reached."""
+    """Runs a line or words; returns status, stdout and stderr. Status 255: the host was not reached."""
     try:
         done = subprocess.run(
             command(host, line),
@@ -33,24 +33,24 @@ def ask(
             text=True,
             errors="replace",
             check=False,
-            timeout=patience_s,
+            timeout=timeout_s,
         )
     except subprocess.TimeoutExpired:
-        return 124, "", f"no end within {patience_s:g} s"
+        return 124, "", f"no end within {timeout_s:g} s"
     except OSError as error:
         return 255, "", f"{error.filename}: {(error.strerror or str(error)).lower()}"
     return done.returncode, done.stdout, done.stderr
 
 
 def last_line(said: str) -> str:
-    """What a tool said last, which is mostly why."""
+    """The last line of a tool's output, usually the reason of a failure."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "no message"
 
 
 @contextmanager
 def started(host: LabHost, line: str) -> Iterator[subprocess.Popen[str]]:
-    """A line that runs beside others; at the end it is stopped if it still runs."""
+    """Runs a line in the background; stops it at the end of the block."""
     process = subprocess.Popen(
         command(host, line),
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""What sets a lab up: every command, in order, with what takes it back."""
+"""The steps that set a lab up, in order, with their undo commands."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tailback.units import format_rate
 RING_ENTRIES_LINE = (
     "ethtool -g %s | awk '/^Current/{now=1} now && /^RX:/{print $2; ok=1; exit} END{exit !ok}'"
 )
-"""Prints the receive ring as it is."""
+"""Prints the current size of the receive ring."""
 SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"'*?[]#~%!{}\n")
-"""A line without one of them means the same without a shell."""
+"""A line without any of them can run without a shell."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Step:
     about: str
     do: str
     back: Undo | None = None
-    """What takes it back, in the reverse order; None: nothing does."""
+    """How to undo it; None: it cannot be undone."""
     own: bool = False
     """A line of the lab file, for a shell."""
 
@@ -43,7 +43,6 @@ def words(line: str) -> str | list[str]:
 
 
 def plan(lab: Lab) -> list[Step]:
-    """All steps of a lab."""
     own = {when: [one for one in lab.commands if one.when == when] for when in ("first", "after-bridges")}
     return [
         *map(_own, own["first"]),
@@ -79,7 +78,7 @@ def _bind(pci: str, driver: str) -> str:
 
 
 def bridge_steps(bridge: LabBridge) -> Iterator[Step]:
-    """What makes a bridge and its ports."""
+    """The steps that create a bridge and its ports."""
     host, name = bridge.host, bridge.name
     for port in bridge.ports:
         if port.roce is not None:
@@ -93,7 +92,7 @@ def bridge_steps(bridge: LabBridge) -> Iterator[Step]:
         yield Step(host, "a port of the bridge", join, undo_steps.master(interface))
         yield _up(host, interface)
         yield from _tuned(host, port)
-    yield Step(host, "the bridge is up", f"ip link set dev {name} up")  # it is removed as a whole
+    yield Step(host, "the bridge is up", f"ip link set dev {name} up")  # undone by removing the bridge
 
 
 def _roce(host: str, device: str, wanted: bool) -> Iterator[Step]:
@@ -126,7 +125,7 @@ def _tuned(host: str, port: LabPort) -> Iterator[Step]:
         do = f"ethtool -C {name} {' '.join(words)}"
         yield Step(host, "moderation of interrupts", do, undo_steps.coalesce(name))
     if port.irq_cores is not None:
-        # Names in /proc/interrupts are the driver's: only the kernel knows which are of this device.
+        # Names in /proc/interrupts are chosen by the driver; msi_irqs lists the interrupts of the device.
         device = f"/sys/bus/pci/devices/{port.pci}" if port.pci else f"/sys/class/net/{name}/device"
         file = "/proc/irq/$irq/smp_affinity_list"
         each = f"irqs=$(ls {device}/msi_irqs) && for irq in $irqs; do [ -e {file} ] || continue;"
@@ -141,13 +140,13 @@ def _tuned(host: str, port: LabPort) -> Iterator[Step]:
 
 
 def qdisc_words(qdisc: object) -> list[str]:
-    """The words after `tc qdisc add dev DEV`, a line a discipline."""
+    """The words after `tc qdisc add dev DEV`, a line for each discipline."""
     match qdisc:
         case declared.Tbf():
             root = f"root handle 1: tbf rate {_rate(qdisc.rate)} burst {qdisc.burst}b"
             if (child := getattr(qdisc, "child", None)) is None:
                 return [f"{root} limit {qdisc.limit}b"]
-            # Whether bytes wait here or in the child, tc asks for a limit: the child has its own.
+            # tc requires a limit, although bytes wait in the child, which has its own limit.
             return [f"{root} limit 2000000b", f"parent 1:1 handle 10: {_leaf(child)}"]
         case _:
             return [f"root {_leaf(qdisc)}"]
@@ -171,11 +170,11 @@ def _leaf(qdisc: object) -> str:
             words.append(f"probability {qdisc.probability:g}")
             return " ".join(words)
         case _:
-            raise AssertionError(f"no words for {qdisc}")  # refused when the file was read
+            raise AssertionError(f"no words for {qdisc}")  # other kinds are refused when the file is read
 
 
 def _rate(bps: int) -> str:
-    """As tc reads it: bits are `bit`, not `bps`, which it takes for bytes."""
+    """A rate for tc, in `bit`: it reads `bps` as bytes per second."""
     return format_rate(bps).replace(" ", "").replace("bps", "bit")
 
 
@@ -202,7 +201,7 @@ def _pfc(host: str, name: str, pfc: LabPfc) -> Iterator[Step]:
     yield Step(host, "lossless priorities", enable, undo_steps.qos_row(name, "enabled", "--pfc"))
     buffers = f"{qos} --prio2buffer {_listed([pfc.buffer * one for one in lossless])}"
     yield Step(host, "their buffer", buffers, undo_steps.qos_row(name, "buffer", "--prio2buffer"))
-    if pfc.cable_len is not None:  # mlnx_qos tells the length of the cable in no form that is documented
+    if pfc.cable_len is not None:  # the output of mlnx_qos about the cable is not documented
         yield Step(host, "length of the cable, for headroom", f"{qos} --cable_len {pfc.cable_len}")
     if pfc.buffer_size is not None:
         sizes = [pfc.buffer_size * (number == pfc.buffer) for number in range(PRIORITY_COUNT)]

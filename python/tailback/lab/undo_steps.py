@@ -1,7 +1,7 @@
-"""How a step is taken back: what is read before it, and the lines that give that state back.
+"""Undoes steps: which state is read before a step, and the commands that restore it.
 
-What a tool has printed is parsed here, strictly, when it is read and again when a journal is; it never
-becomes part of a command other than as a number or a name that is listed here.
+Output of tools is parsed strictly, when it is read and again when the journal is read. Only numbers, and names
+that are listed here, become part of a command.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from ipaddress import ip_interface
 from typing import Any
 
 MAX_PRINTED_CHARS = 1 << 20
-"""Characters of what a tool printed that are kept in the journal."""
+"""Longer output of a tool is not kept in the journal."""
 PRIORITY_COUNT = 8
 
 
 class CannotUndo(ValueError):  # noqa: N818  it is what was found
-    """What is there could not be given back by undo; the text is "found ..., expected ..."."""
+    """The present state could not be restored; the text is "found ..., expected ..."."""
 
 
 @dataclass(frozen=True)
 class Undo:
-    """The way back from a step."""
+    """How to undo a step."""
 
     kind: str
     of: str
-    """What it is about: an interface, a PCI address or a file."""
+    """Its object: an interface, a PCI address or a file."""
     about: str
-    """In words, for whoever reads the plan."""
+    """Description for readers of the plan."""
     read: str
-    """A line that prints the state before; empty where the lab file itself has the way back."""
+    """A line that prints the state before; empty if the lab file has the undo command."""
     lines: Callable[[str], list[str]]
-    """What gives the state back, from what `read` has printed. CannotUndo: it cannot be, or is none."""
+    """Commands that restore the state that `read` has printed. Raises CannotUndo if there are none."""
     refused_if: str = ""
-    """A condition of Ansible's on `now`: `lines` would refuse it."""
+    """A condition for Ansible on `now` under which `lines` would raise CannotUndo."""
 
 
 def fixed(kind: str, of: str, line: str) -> Undo:
-    """A line of the lab file, or one whose step fails where there is nothing to take back."""
+    """Undo with a fixed line: of the lab file, or of a step that fails if there is nothing to undo."""
     return Undo(kind, of, line, "", lambda _: [line])
 
 
 def mtu(interface: str) -> Undo:
-    """The MTU of an interface."""
+    """Restores the MTU of an interface."""
 
     def lines(printed: str) -> list[str]:
         return [f"ip link set dev {interface} mtu {_mtu_of(link(printed, interface))}"]
@@ -59,7 +59,7 @@ def _mtu_of(found: dict[str, Any]) -> int:
 
 
 def state(interface: str) -> Undo:
-    """Up or down."""
+    """Restores up or down."""
 
     def lines(printed: str) -> list[str]:
         return [] if is_up(link(printed, interface)) else [f"ip link set dev {interface} down"]
@@ -68,7 +68,7 @@ def state(interface: str) -> Undo:
 
 
 def master(interface: str) -> Undo:
-    """No bridge: the settings of a port of another one would be lost with it."""
+    """Removes the interface from the bridge. A port of another bridge is refused: its settings would be lost."""
 
     def lines(printed: str) -> list[str]:
         if "master" in link(printed, interface):
@@ -83,7 +83,7 @@ def master(interface: str) -> Undo:
 
 
 def bridge(name: str) -> Undo:
-    """A bridge that was not there."""
+    """Removes a new bridge."""
 
     def lines(printed: str) -> list[str]:
         if any(one.get("ifname") == name for one in _rows(printed, "ip -j link")):
@@ -97,7 +97,7 @@ def bridge(name: str) -> Undo:
 
 
 def address(interface: str, wanted: str) -> Undo:
-    """An address that was not there."""
+    """Removes a new address."""
 
     def lines(printed: str) -> list[str]:
         if wanted in addresses(printed, interface):
@@ -112,7 +112,7 @@ def address(interface: str, wanted: str) -> Undo:
 
 
 def qdisc(interface: str) -> Undo:
-    """The kernel's own discipline: no other could be set up again from what tc prints of it."""
+    """Restores the kernel's default discipline. Others are refused: tc does not print enough to restore them."""
 
     def lines(printed: str) -> list[str]:
         if own := disciplines(printed):
@@ -132,7 +132,7 @@ def qdisc(interface: str) -> Undo:
 
 
 def ring(interface: str) -> Undo:
-    """Entries of the receive ring."""
+    """Restores the entries of the receive ring."""
 
     def lines(printed: str) -> list[str]:
         _, current, rest = printed.partition("Current hardware settings")
@@ -145,7 +145,7 @@ def ring(interface: str) -> Undo:
 
 
 def coalesce(interface: str) -> Undo:
-    """Moderation of interrupts."""
+    """Restores interrupt moderation."""
 
     def lines(printed: str) -> list[str]:
         adaptive = re.search(r"^Adaptive RX:[ \t]*(on|off)\b", printed, re.MULTILINE)
@@ -161,7 +161,7 @@ def coalesce(interface: str) -> Undo:
 
 
 def irqs(interface: str, read: str) -> Undo:
-    """Cores of interrupts. `read` prints a line each: its number, and its cores."""
+    """Restores the cores of interrupts. `read` prints number and cores of each."""
 
     def lines(printed: str) -> list[str]:
         found = [re.fullmatch(r"([0-9]{1,7}) ([0-9,-]{1,4000})", line) for line in printed.splitlines()]
@@ -175,7 +175,7 @@ def irqs(interface: str, read: str) -> Undo:
 
 
 def value_of(file: str, pattern: str) -> Undo:
-    """A file of sysfs with one word."""
+    """Restores a sysfs file with one word."""
 
     def lines(printed: str) -> list[str]:
         was = printed.strip()
@@ -187,7 +187,7 @@ def value_of(file: str, pattern: str) -> Undo:
 
 
 def roce(device: str, show: str, setting: str) -> Undo:
-    """devlink's enable_roce. `setting`: a line with %s for true or false."""
+    """Restores devlink's enable_roce. `setting`: a line with %s for true or false."""
 
     def lines(printed: str) -> list[str]:
         was = None
@@ -207,7 +207,7 @@ def roce(device: str, show: str, setting: str) -> Undo:
 
 
 def qos_row(interface: str, row: str, option: str) -> Undo:
-    """A row of mlnx_qos's table of priorities."""
+    """Restores a row of mlnx_qos's table of priorities."""
 
     def lines(printed: str) -> list[str]:
         for line in printed.splitlines():
@@ -220,7 +220,7 @@ def qos_row(interface: str, row: str, option: str) -> Undo:
 
 
 def buffer_size(interface: str, file: str) -> Undo:
-    """Sizes of mlx5's buffers; those that are not listed have no bytes."""
+    """Restores the sizes of mlx5's buffers; unlisted buffers have size 0."""
 
     def lines(printed: str) -> list[str]:
         sizes = [0] * PRIORITY_COUNT
@@ -238,7 +238,7 @@ def _digit(word: str) -> bool:
     return re.fullmatch("[0-7]", word) is not None
 
 
-# What ip and tc print
+# Output of ip and tc
 
 
 def link_line(interface: str) -> str:
@@ -265,7 +265,7 @@ def link(printed: str, interface: str) -> dict[str, Any]:
 
 
 def is_up(found: dict[str, Any]) -> bool:
-    """Whether a device is set up."""
+    """True if a device is up."""
     flags = found.get("flags")
     if not isinstance(flags, list):
         raise CannotUndo("found no flags in what ip -j link prints, expected a list")
@@ -273,7 +273,7 @@ def is_up(found: dict[str, Any]) -> bool:
 
 
 def addresses(printed: str, interface: str) -> list[str]:
-    """The addresses of a device, without those that the kernel makes and removes by itself."""
+    """The addresses of a device, without automatic ones of the kernel."""
     of_link = link(printed, interface).get("addr_info", [])
     found = []
     for one in of_link if isinstance(of_link, list) else ():
@@ -283,7 +283,7 @@ def addresses(printed: str, interface: str) -> list[str]:
 
 
 def lost_addresses(interface: str, was: list[str], now: list[str]) -> list[list[str]]:
-    """IPv6 addresses that the kernel removes with a link set down or an MTU below 1,280 B, as commands."""
+    """Commands that restore IPv6 addresses, which the kernel removes when a link goes down or the MTU is below 1,280 B."""
     found = []
     for one in was:
         with suppress(ValueError):
@@ -294,7 +294,7 @@ def lost_addresses(interface: str, was: list[str], now: list[str]) -> list[list[
 
 
 def disciplines(printed: str) -> list[str]:
-    """The disciplines of a device that somebody has set: the kernel's own have no handle."""
+    """The disciplines of a device that were set explicitly: the kernel's own have no handle."""
     found = []
     for one in _rows(printed, "tc -j qdisc"):
         handle = one.get("handle", "0:")

@@ -1,4 +1,4 @@
-"""Single messages: how they are drawn from a seed, and how they are read from lists."""
+"""Messages and graphs of operations: drawn from a seed, or read from files."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tailback.workload.table import Messages
 
 
 def messages_of(scenario: Scenario, index: int) -> Messages | None:
-    """The messages of traffic item `index`, by start; None for writers. Made once.
+    """The messages of traffic item `index`, by start; None for writers. Cached.
 
     Raises:
-        ListError, ValueError: a list or a distribution that cannot be used.
-        InputError: a file that cannot be read.
+        ListError, ValueError: a list or a distribution cannot be used.
+        InputError: a file cannot be read.
     """
     known: dict[int, Messages | None] = scenario._messages
     if index not in known:
-        known[index] = _made(scenario, index)
+        known[index] = _make(scenario, index)
     return known[index]
 
 
-def _made(scenario: Scenario, index: int) -> Messages | None:
+def _make(scenario: Scenario, index: int) -> Messages | None:
     item, network = scenario.traffic[index], scenario.network
     seed, end = scenario.run.seed, scenario.run.duration
     if item.kind == "flows":
@@ -42,11 +42,11 @@ def _made(scenario: Scenario, index: int) -> Messages | None:
 
 
 def graph_of(scenario: Scenario, file: str, ranks: int) -> Operations:
-    """The operations of a file that a job's step names. Made once.
+    """The operations of a file that a job's step names. Cached.
 
     Raises:
-        ListError: a graph that cannot be carried out.
-        InputError: a file that cannot be read.
+        ListError: the graph cannot be carried out.
+        InputError: the file cannot be read.
     """
     known: dict[tuple[str, int], Operations] = scenario._graphs
     if (file, ranks) not in known:

@@ -1,4 +1,4 @@
-"""Connection matrices of htsim: flows, and triggers by which one starts after others."""
+"""Connection matrices of htsim: flows, and triggers that start flows after others have ended."""
 
 from __future__ import annotations
 
@@ -10,40 +10,49 @@ import numpy as np
 from tailback.errors import found
 from tailback.limits import GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
 from tailback.units import DURATION, SIZE
-from tailback.workload.operations import BARRIER, COMPUTE, SEND, Making, Opened, Read, lines_of, refuse
+from tailback.workload.operations import (
+    BARRIER,
+    COMPUTE,
+    SEND,
+    Opened,
+    OperationsBuilder,
+    Read,
+    lines_of,
+    refuse,
+)
 
-_LATEST = DURATION.parse("36000s")
-_KEY = r"\s+(?:msg(?:\s+\d{1,15})?|[a-z_]+\s+\d{1,15}(?:\.\d{1,15})?)"
-_FLOW = re.compile(rf"(\d{{1,15}})->(\d{{1,15}})((?:{_KEY})*)")
-_TRIGGER = re.compile(r"trigger\s+id\s+(\d{1,15})\s+(oneshot|barrier\s+count\s+(\d{1,15}))")
-_KEYS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "msg")
+_MAX_START_PS = DURATION.parse("36000s")
+_KEY_PATTERN = r"\s+(?:msg(?:\s+\d{1,15})?|[a-z_]+\s+\d{1,15}(?:\.\d{1,15})?)"
+_FLOW_PATTERN = re.compile(rf"(\d{{1,15}})->(\d{{1,15}})((?:{_KEY_PATTERN})*)")
+_TRIGGER_PATTERN = re.compile(r"trigger\s+id\s+(\d{1,15})\s+(oneshot|barrier\s+count\s+(\d{1,15}))")
+_FLOW_KEYS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "msg")
 PS_PER_US = 10**6
 
-_TRIGGERS = ("trigger", "send_done_trigger", "recv_done_trigger")
-_NONE = -1
+_TRIGGER_KEYS = ("trigger", "send_done_trigger", "recv_done_trigger")
+_NOT_GIVEN = -1
 
 
 class _Flows:
-    """Flows as they are read, of which there may be millions."""
+    """Flows that were read, in compact arrays: there may be millions."""
 
     def __init__(self) -> None:
-        self.made = Making()
+        self.made = OperationsBuilder()
         self.line, self.start = array("I"), array("q")
-        self.triggers = {key: array("q") for key in _TRIGGERS}
+        self.triggers = {key: array("q") for key in _TRIGGER_KEYS}
 
     def add(self, line: int, src: int, dst: int, keys: dict[str, int]) -> None:
         self.made.add(src, SEND, keys["size"], dst)
         self.line.append(line)
-        self.start.append(keys.get("start", _NONE))
+        self.start.append(keys.get("start", _NOT_GIVEN))
         for key, numbers in self.triggers.items():
-            numbers.append(keys.get(key, _NONE))
+            numbers.append(keys.get(key, _NOT_GIVEN))
 
 
 def from_connections(name: str, opened: Opened, ranks: int) -> Read:
-    """The operations of a file for `ranks` ranks, and what each is called there.
+    """Reads the operations of a file for `ranks` ranks, and returns a function that names each of them.
 
-    A start is in ps, as htsim's times are, or in whole µs, as uet-htsim has it: its files alone have `msg`. A
-    flow is done, for what its triggers start, when it is in the receiver's memory.
+    A start is in ps, as in htsim, or in whole µs, as in uet-htsim, whose files alone have `msg`. Triggers of a flow
+    fire when its data are in the receiver's memory.
     """
     flows = _Flows()
     of_uet = False
@@ -54,9 +63,9 @@ def from_connections(name: str, opened: Opened, ranks: int) -> Read:
         if words := re.fullmatch(r"Nodes\s+(\d{1,15})", line):
             if int(words[1]) != ranks:
                 refuse(name, number, f"found {int(words[1])} nodes, expected {ranks}, the ranks of the job")
-        elif words := _TRIGGER.fullmatch(line):
+        elif words := _TRIGGER_PATTERN.fullmatch(line):
             count_of[int(words[1])] = int(words[3] or 1)
-        elif words := _FLOW.fullmatch(line):
+        elif words := _FLOW_PATTERN.fullmatch(line):
             src, dst, keys = _flow(name, number, words, ranks)
             of_uet |= "msg" in keys
             flows.add(number, src, dst, keys)
@@ -71,12 +80,12 @@ def from_connections(name: str, opened: Opened, ranks: int) -> Read:
         line_of, wanted = declared.get(what, (1, count))
         if count != wanted:
             refuse(name, line_of, f"found {count} {what.lower()}, expected {wanted}")
-    _in_ps(name, flows, of_uet)
+    _convert_starts(name, flows, of_uet)
     return _operations(name, flows, count_of)
 
 
-def _in_ps(name: str, flows: _Flows, of_uet: bool) -> None:
-    """Makes starts ps, and refuses those whose unit nothing tells."""
+def _convert_starts(name: str, flows: _Flows, of_uet: bool) -> None:
+    """Converts starts to ps, and refuses a file whose unit cannot be determined."""
     starts = np.asarray(flows.start)
     if not len(starts):
         return
@@ -91,8 +100,8 @@ def _in_ps(name: str, flows: _Flows, of_uet: bool) -> None:
             f"start: found {latest} as the latest, which is ps in htsim and us in uet-htsim, expected ps of "
             f"1 us ({PS_PER_US}) or more, or msg behind a flow, which uet-htsim alone has",
         )
-    if latest > _LATEST:
-        refuse(name, line, f"start: found {latest} ps, expected at most {DURATION.format(_LATEST)}")
+    if latest > _MAX_START_PS:
+        refuse(name, line, f"start: found {latest} ps, expected at most {DURATION.format(_MAX_START_PS)}")
     if of_uet:
         flows.start = array("q", np.where(starts > 0, starts * PS_PER_US, starts).tobytes())
 
@@ -102,10 +111,10 @@ def _flow(name: str, number: int, words: re.Match[str], ranks: int) -> tuple[int
     if max(src, dst) >= ranks or src == dst:
         refuse(name, number, f"found {src}->{dst}, expected two nodes below {ranks}")
     keys: dict[str, int] = {}
-    for part in re.findall(_KEY, words[3]):
+    for part in re.findall(_KEY_PATTERN, words[3]):
         key, value = (*part.split(), "0")[:2]
-        if key not in _KEYS:
-            refuse(name, number, f"found {key}, expected one of {', '.join(_KEYS)}")
+        if key not in _FLOW_KEYS:
+            refuse(name, number, f"found {key}, expected one of {', '.join(_FLOW_KEYS)}")
         if "." in value and key != "start":
             refuse(name, number, f"{key}: found {value}, expected a whole number")
         keys[key] = int(value.partition(".")[0])
@@ -117,14 +126,14 @@ def _flow(name: str, number: int, words: re.Match[str], ranks: int) -> tuple[int
 
 
 def _operations(name: str, flows: _Flows, count_of: dict[int, int]) -> Read:
-    """A rank's starts are a chain of waits, a trigger is a barrier."""
+    """Start times become a chain of computations at each rank, triggers become barriers."""
     made, count = flows.made, len(flows.line)
     place = {trigger: made.add(0, BARRIER) for trigger in count_of}
     begins = len(made)
     ended = array("I", bytes(4 * begins))
     for at, of_flow in enumerate(zip(*flows.triggers.values(), strict=True)):
-        for key, number in zip(_TRIGGERS, of_flow, strict=True):
-            if number == _NONE:
+        for key, number in zip(_TRIGGER_KEYS, of_flow, strict=True):
+            if number == _NOT_GIVEN:
                 continue
             barrier = place.get(number)
             if barrier is None:

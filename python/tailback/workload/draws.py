@@ -1,10 +1,10 @@
 """Random numbers for workloads: the same on every machine and with every version of the libraries.
 
-The bits are those of PCG64 (O'Neill 2014), seeded through `SeedSequence`: NumPy keeps both streams as they
-are (NEP 19), which it does not promise for what `Generator` makes of them. All else is done here with
-+ - * / alone, which every machine computes alike; `numpy.log` is not such.
+The bits are those of PCG64 (O'Neill 2014), seeded through `SeedSequence`. NumPy guarantees both streams (NEP 19),
+but not the distributions of `Generator`. Everything else uses only + - * /, which give the same result on every
+machine; `numpy.log` does not.
 
-Every traffic item and every host in it has a stream of its own, named by the numbers of both: an item that is
+Every traffic item and every host in it has its own stream, identified by the numbers of both: an item that is
 added at the end, or a host, changes no other draw.
 """
 
@@ -32,9 +32,9 @@ def unit(bits: Bits) -> Floats:
 
 
 def below(bits: Bits, limit: int | Ints) -> Ints:
-    """Whole numbers in [0, limit), from the upper 32 bits; `limit` up to 2^31.
+    """Integers in [0, limit), from the upper 32 bits; `limit` up to 2^31.
 
-    Uneven by less than limit / 2^32: below one in a million for 4000 hosts.
+    The bias is less than limit / 2^32: below one in a million for 4000 hosts.
     """
     upper = bits >> np.uint64(32)
     return ((upper * np.asarray(limit, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)
@@ -61,9 +61,9 @@ def exponential(bits: Bits) -> Floats:
 
 
 def derangement(seed: int, item: int, round_: int, count: int) -> Ints:
-    """A permutation of 0 to count - 1 that leaves none in place, all such equally likely; count above 1.
+    """A random permutation of 0 to count - 1 without a fixed point, uniformly distributed; count above 1.
 
-    Random permutations until one has no fixed point: one in e.
+    Draws permutations until one has no fixed point: one in e.
     """
     drawn, attempts = 0, 16
     while True:
@@ -76,7 +76,7 @@ def derangement(seed: int, item: int, round_: int, count: int) -> Ints:
 
 
 def sample(bits: Bits, count: int, wanted: int) -> Ints:
-    """`wanted` different numbers below `count` in random order, from as many draws (Fisher and Yates)."""
+    """`wanted` different numbers below `count` in random order, from `wanted` draws (Fisher and Yates)."""
     places = np.arange(wanted, dtype=np.int64)
     others = (places + below(bits[:wanted], count - places)).tolist()
     moved: dict[int, int] = {}

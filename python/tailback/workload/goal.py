@@ -1,5 +1,5 @@
-"""GOAL schedules in text (Hoefler, Siebert and Lumsdaine, "Group Operation Assembly Language", 2009), as
-LogGOPSim and ATLAHS have them.
+"""GOAL schedules in text (Hoefler, Siebert and Lumsdaine, "Group Operation Assembly Language", 2009), in the
+form of LogGOPSim and ATLAHS.
 """
 
 from __future__ import annotations
@@ -14,23 +14,32 @@ from tailback.errors import found
 from tailback.limits import GRAPH_OPERATIONS, MAX_MESSAGE_BYTES
 from tailback.units import SIZE
 from tailback.workload.lists import ListError
-from tailback.workload.operations import COMPUTE, RECEIVE, SEND, Making, Opened, Read, lines_of, refuse
+from tailback.workload.operations import (
+    COMPUTE,
+    RECEIVE,
+    SEND,
+    Opened,
+    OperationsBuilder,
+    Read,
+    lines_of,
+    refuse,
+)
 
-_RANK = re.compile(r"rank\s+(\d{1,15})\s*\{")
-_OPERATION = re.compile(
+_RANK_PATTERN = re.compile(r"rank\s+(\d{1,15})\s*\{")
+_OPERATION_PATTERN = re.compile(
     r"(\w+)\s*:\s*(?:calc\s+(?P<calc>\d{1,15})|(?P<way>send|recv)\s+(?P<size>\d{1,15})\s*b\s+(?:to|from)\s+(?P<peer>\d{1,15}))"
     r"(?:\s+tag\s+(?P<tag>\d{1,15}))?(?:\s+(?:cpu|nic)\s+\d{1,15})*"
 )
-_REQUIRES = re.compile(r"(\w+)\s+requires\s+(\w+)")
+_REQUIRES_PATTERN = re.compile(r"(\w+)\s+requires\s+(\w+)")
 
 
 def from_goal(name: str, opened: Opened, ranks: int) -> Read:
-    """The operations of a schedule, and what each is called there.
+    """Reads the operations of a schedule, and returns a function that names each of them.
 
-    The n-th send of a rank to another with a tag is received by the n-th recv there; calc is in ns.
+    The n-th send between two ranks with a tag matches the n-th recv with this tag; calc is in ns.
     """
-    made = Making()
-    read = _Messages()
+    made = OperationsBuilder()
+    read = _SendsAndReceives()
     place: dict[str, int] = {}
     rank: int | None = None
     known = set[int]()
@@ -40,7 +49,7 @@ def from_goal(name: str, opened: Opened, ranks: int) -> Read:
         if words := re.fullmatch(r"num_ranks\s+(\d{1,15})", line):
             if int(words[1]) != ranks:
                 refuse(name, number, f"found {int(words[1])} ranks, expected {ranks}, those of the job")
-        elif words := _RANK.fullmatch(line):
+        elif words := _RANK_PATTERN.fullmatch(line):
             rank = int(words[1])
             if rank >= ranks:
                 refuse(name, number, f"found rank {rank}, expected one below {ranks}")
@@ -52,14 +61,14 @@ def from_goal(name: str, opened: Opened, ranks: int) -> Read:
             rank = None
         elif rank is None:
             refuse(name, number, f"found {found(line[:60])}, expected num_ranks or rank N {{")
-        elif words := _REQUIRES.fullmatch(line):
+        elif words := _REQUIRES_PATTERN.fullmatch(line):
             ends = []
             for label in words.groups():
                 if label not in place:
                     refuse(name, number, f"found {found(label)}, expected an operation of rank {rank} above")
                 ends.append(place[label])
             made.wait(*ends)
-        elif words := _OPERATION.fullmatch(line):
+        elif words := _OPERATION_PATTERN.fullmatch(line):
             if words[1] in place:
                 refuse(name, number, f"found {found(words[1])} a second time")
             place[words[1]] = len(made)
@@ -67,7 +76,7 @@ def from_goal(name: str, opened: Opened, ranks: int) -> Read:
                 time = int(words["calc"]) * 1000
                 made.add(rank, COMPUTE if time else RECEIVE, time)
             else:
-                _of_goal(name, number, words, rank, ranks, read, made)
+                _add_message(name, number, words, rank, ranks, read, made)
         else:
             what = "calc, send, recv or requires" + ("; irequires is not read" if "irequires" in line else "")
             refuse(name, number, f"found {found(line[:60])}, expected {what}")
@@ -78,12 +87,12 @@ def from_goal(name: str, opened: Opened, ranks: int) -> Read:
     _match(name, made, read)
 
     def called(number: int) -> str:
-        # Of millions of labels hardly ever one is asked for: they are not kept.
+        # Labels are not kept: there may be millions, and they are only needed in messages.
         rank, left = 0, number
         for _, line in _lines(opened):
-            if words := _RANK.fullmatch(line):
+            if words := _RANK_PATTERN.fullmatch(line):
                 rank = int(words[1])
-            elif words := _OPERATION.fullmatch(line):
+            elif words := _OPERATION_PATTERN.fullmatch(line):
                 if not left:
                     return f"{words[1]} of rank {rank}"
                 left -= 1
@@ -92,8 +101,8 @@ def from_goal(name: str, opened: Opened, ranks: int) -> Read:
     return made, called
 
 
-class _Messages:
-    """Sends and receives: places of operations, tags, and of receives the ranks that send."""
+class _SendsAndReceives:
+    """Sends and receives that were read: indices, tags, and the senders of receives."""
 
     def __init__(self) -> None:
         self.sends, self.send_tags = array("I"), array("Q")
@@ -101,26 +110,26 @@ class _Messages:
 
 
 def _lines(opened: Opened) -> Iterator[tuple[int, str]]:
-    """Lines without comments, by number; empty ones are left out."""
+    """Numbered lines without comments; empty lines are skipped."""
     for number, raw in enumerate(lines_of(opened), 1):
         if line := raw.split("//")[0].split("#")[0].strip():
             yield number, line
 
 
-def _match(name: str, made: Making, read: _Messages) -> None:
-    """The n-th receive of a tag waits for the n-th send."""
+def _match(name: str, made: OperationsBuilder, read: _SendsAndReceives) -> None:
+    """Lets the n-th receive with a tag wait for the n-th send."""
     rank, to, value = np.asarray(made.rank), np.asarray(made.to), np.asarray(made.value)
     sends, receives = np.asarray(read.sends), np.asarray(read.receives)
     sent = [rank[sends], to[sends], np.asarray(read.send_tags)]
     received = [np.asarray(read.senders), rank[receives], np.asarray(read.receive_tags)]
-    orders = [np.lexsort(keys[::-1]) for keys in (sent, received)]  # what is alike stays in its order
+    orders = [np.lexsort(keys[::-1]) for keys in (sent, received)]  # stable: equal keys stay in order
     sent, received = (
         [key[order] for key in keys] for keys, order in zip((sent, received), orders, strict=True)
     )
     both = min(len(sends), len(receives))
-    alike = np.logical_and.reduce([a[:both] == b[:both] for a, b in zip(sent, received, strict=True)])
-    if len(sends) != len(receives) or not alike.all():
-        at = both if alike.all() else int(np.argmin(alike))
+    matches = np.logical_and.reduce([a[:both] == b[:both] for a, b in zip(sent, received, strict=True)])
+    if len(sends) != len(receives) or not matches.all():
+        at = both if matches.all() else int(np.argmin(matches))
         keys = [tuple(int(key[at]) for key in keys) for keys in (sent, received) if at < len(keys[0])]
         src, dst, tag = min(keys)
         counts = [
@@ -140,8 +149,14 @@ def _match(name: str, made: Making, read: _Messages) -> None:
     value[receives] = 0
 
 
-def _of_goal(
-    name: str, number: int, words: re.Match[str], rank: int, ranks: int, read: _Messages, made: Making
+def _add_message(
+    name: str,
+    number: int,
+    words: re.Match[str],
+    rank: int,
+    ranks: int,
+    read: _SendsAndReceives,
+    made: OperationsBuilder,
 ) -> None:
     peer, tag, size = int(words["peer"]), int(words["tag"] or 0), int(words["size"])
     if peer >= ranks or peer == rank:

@@ -1,4 +1,4 @@
-"""Graphs of operations in CSV and Parquet, an operation a row."""
+"""Graphs of operations in CSV and Parquet, a row for each operation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tailback.workload.lists import ListError
 from tailback.workload.operations import (
     BARRIER,
     COMPUTE,
-    KINDS,
+    OPERATION_KINDS,
     RECEIVE,
     REDUCE,
     SEND,
-    Making,
     Opened,
+    OperationsBuilder,
     Read,
     refuse,
 )
@@ -30,18 +30,16 @@ from tailback.workload.operations import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-COLUMNS = ("operation", "rank", "what", "time", "bytes", "to", "channel", "after")
-_KIND_OF = {kind: place for place, kind in enumerate(KINDS)}
-_LISTED = ("compute", "send", "receive", "reduce", "barrier")
-_LONGEST = DURATION.parse("36000s")
-_MOST_CHANNELS = 64
-_BLOCK_BYTES = 1 << 22
-"""Of a CSV that is in memory as rows at a time."""
-_ROW_BYTES = 1 << 28
-"""The longest row: it waits for some 30 million operations."""
-_BLOCK_ROWS = 1 << 16
-"""The same of Parquet."""
-_NOT_WANTED = {
+GRAPH_COLUMNS = ("operation", "rank", "what", "time", "bytes", "to", "channel", "after")
+_KIND_NUMBERS = {kind: place for place, kind in enumerate(OPERATION_KINDS)}
+_OPERATION_CHOICES = ("compute", "send", "receive", "reduce", "barrier")
+_MAX_COMPUTE_PS = DURATION.parse("36000s")
+_MAX_CHANNELS = 64
+_CSV_BLOCK_BYTES = 1 << 22
+_MAX_ROW_BYTES = 1 << 28
+"""Room for a row that waits for some 30 million operations."""
+_PARQUET_BLOCK_ROWS = 1 << 16
+_UNUSED_COLUMNS = {
     COMPUTE: ("bytes", "to", "channel"),
     REDUCE: ("time", "to", "channel"),
     SEND: ("time",),
@@ -51,13 +49,13 @@ _NOT_WANTED = {
 
 
 def from_table(name: str, opened: Opened, ranks: int) -> Read:
-    """The operations of a file for `ranks` ranks, and what each is called there.
+    """Reads the operations of a file for `ranks` ranks, and returns a function that names each of them.
 
-    Rows are there a block at a time: once for their names, and once more for all else.
+    The file is read twice, block by block: first the names of operations, then everything else.
     """
     place, count = _labels(name, opened)
-    made = Making()
-    check = _Row(name, ranks, made)
+    made = OperationsBuilder()
+    check = _RowReader(name, ranks, made)
     for line, row in enumerate(_rows(name, opened), 2):
         check.add(line, row)
         for label in row[-1].split():
@@ -74,7 +72,7 @@ def from_table(name: str, opened: Opened, ranks: int) -> Read:
 
 
 def _labels(name: str, opened: Opened) -> tuple[dict[str, int] | None, int]:
-    """What rows are called, by name; none: their numbers. And how many there are."""
+    """Row numbers by the names of operations (None: operations have no names), and the number of rows."""
     place: dict[str, int] = {}
     count, named = 0, False
     for block in _blocks(name, opened):
@@ -90,15 +88,15 @@ def _labels(name: str, opened: Opened) -> tuple[dict[str, int] | None, int]:
 
 
 def _numbered(label: str, count: int) -> int | None:
-    """The row of that number."""
+    """The row number in `label`; None if there is no such row."""
     number = int(label) if re.fullmatch(r"0|[1-9][0-9]{0,9}", label) else count
     return number if number < count else None
 
 
 def _rows(name: str, opened: Opened) -> Iterator[tuple[str, ...]]:
-    """The texts of each row, by `COLUMNS`."""
+    """The texts of each row, by `GRAPH_COLUMNS`."""
     for block in _blocks(name, opened):
-        yield from zip(*(_texts(name, block, column) for column in COLUMNS), strict=False)
+        yield from zip(*(_texts(name, block, column) for column in GRAPH_COLUMNS), strict=False)
 
 
 def _texts(name: str, block: pa.RecordBatch, column: str) -> Iterable[str]:
@@ -106,13 +104,13 @@ def _texts(name: str, block: pa.RecordBatch, column: str) -> Iterable[str]:
         return repeat("", block.num_rows)
     try:
         values = block.column(column).to_pylist()
-    except (ValueError, OverflowError) as error:  # such as a date after the year 9999
+    except (ValueError, OverflowError) as error:  # for example a date after the year 9999
         raise _unreadable(name, error) from None
     return ["" if value is None else str(value).strip() for value in values]
 
 
 def _blocks(name: str, opened: Opened) -> Iterator[pa.RecordBatch]:
-    """Its rows, some at a time."""
+    """The rows, some at a time."""
     import pyarrow as pa
 
     try:
@@ -136,13 +134,13 @@ def _read(name: str, opened: Opened) -> Iterator[pa.RecordBatch]:
     from tailback.files.parquet import parquet_groups
 
     if name.endswith(".parquet"):
-        max_values = GRAPH_OPERATIONS * len(COLUMNS)
-        # An operation may wait for very many.
+        max_values = GRAPH_OPERATIONS * len(GRAPH_COLUMNS)
+        # `after` may be long: an operation may wait for many others.
         for table in parquet_groups(opened, GRAPH_OPERATIONS, max_values, GRAPH_BYTES, ("after",)):
             _check_columns(name, table.column_names)
-            yield from table.to_batches(_BLOCK_ROWS)
+            yield from table.to_batches(_PARQUET_BLOCK_ROWS)
     else:
-        texts = csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.string()))
+        texts = csv.ConvertOptions(column_types=dict.fromkeys(GRAPH_COLUMNS, pa.string()))
         options = csv.ReadOptions(use_threads=False, block_size=_block_bytes(name, opened))
         with opened() as file:
             reader = csv.open_csv(file, options, convert_options=texts)
@@ -151,35 +149,33 @@ def _read(name: str, opened: Opened) -> Iterator[pa.RecordBatch]:
 
 
 def _block_bytes(name: str, opened: Opened) -> int:
-    """Room for the longest row: one may wait for very many others."""
+    """Block size with room for the longest row."""
     longest = begun = lines = 0
     with opened() as file:
-        while part := file.read(_BLOCK_BYTES):
+        while part := file.read(_CSV_BLOCK_BYTES):
             begun += part.find(b"\n") + 1 or len(part)
             longest = max(longest, begun)
-            if longest > _ROW_BYTES:
-                found = f"found a row of more than {format_size(_ROW_BYTES)}"
+            if longest > _MAX_ROW_BYTES:
+                found = f"found a row of more than {format_size(_MAX_ROW_BYTES)}"
                 refuse(name, lines + 1, f"{found}, expected a shorter one")
             if b"\n" in part:
                 lines += part.count(b"\n")
                 begun = len(part) - part.rfind(b"\n") - 1
-    return max(_BLOCK_BYTES, 2 * longest)
+    return max(_CSV_BLOCK_BYTES, 2 * longest)
 
 
 def _check_columns(name: str, columns: list[str]) -> None:
-    unknown = sorted(set(columns) - set(COLUMNS))
+    unknown = sorted(set(columns) - set(GRAPH_COLUMNS))
     if unknown or len(set(columns)) < len(columns) or not {"rank", "what"} <= set(columns):
         given = ", ".join(found(column) for column in columns[:20])
-        text = (
-            f"found the columns {given}, expected rank, what and, if wanted, {', '.join(COLUMNS)}, each once"
-        )
+        text = f"found the columns {given}, expected rank, what and, if wanted, {', '.join(GRAPH_COLUMNS)}, each once"
         raise ListError(f"{name}: {text}")
 
 
-class _Row:
-    """Reads rows. Millions have few different texts, so each text is looked at once."""
+class _RowReader:
+    """Reads rows. Parsed texts are cached: millions of rows have few different texts."""
 
-    def __init__(self, name: str, ranks: int, made: Making) -> None:
+    def __init__(self, name: str, ranks: int, made: OperationsBuilder) -> None:
         self._name, self._ranks, self._made = name, ranks, made
         self._whole = lru_cache(1 << 17)(_whole)
         self._size = lru_cache(1 << 17)(_size)
@@ -188,14 +184,18 @@ class _Row:
     def add(self, line: int, row: tuple[str, ...]) -> None:
         _, rank_text, what, time, size, to_text, channel_text, _ = row
         rank = self._below(line, "rank", rank_text, self._ranks, "a rank")
-        kind = _KIND_OF.get(what)
+        kind = _KIND_NUMBERS.get(what)
         if kind is None:
-            refuse(self._name, line, f"what: found {found(what)}, expected one of {', '.join(_LISTED)}")
+            refuse(
+                self._name,
+                line,
+                f"what: found {found(what)}, expected one of {', '.join(_OPERATION_CHOICES)}",
+            )
         if time or size or to_text or channel_text:
             self._unwanted(line, kind, row)
         value = to = channel = 0
         if kind == COMPUTE:
-            value = self._quantity(line, "time", time, self._time, _LONGEST)
+            value = self._quantity(line, "time", time, self._time, _MAX_COMPUTE_PS)
         elif kind in (REDUCE, SEND):
             value = self._quantity(line, "bytes", size, self._size, MAX_MESSAGE_BYTES)
         if kind == SEND:
@@ -203,13 +203,13 @@ class _Row:
             if to == rank:
                 refuse(self._name, line, f"to: found {to}, expected another rank")
             if channel_text:
-                channel = self._below(line, "channel", channel_text, _MOST_CHANNELS, "a number")
+                channel = self._below(line, "channel", channel_text, _MAX_CHANNELS, "a number")
         self._made.add(rank, kind, value, to, channel)
 
     def _unwanted(self, line: int, kind: int, row: tuple[str, ...]) -> None:
-        for key in _NOT_WANTED[kind]:
-            if text := row[COLUMNS.index(key)]:
-                expected = f"expected nothing: it is a {KINDS[kind]}"
+        for key in _UNUSED_COLUMNS[kind]:
+            if text := row[GRAPH_COLUMNS.index(key)]:
+                expected = f"expected nothing: it is a {OPERATION_KINDS[kind]}"
                 refuse(self._name, line, f"{key}: found {found(text)}, {expected}")
 
     def _below(self, line: int, key: str, text: str, below: int, what: str) -> int:
@@ -237,8 +237,8 @@ def _size(text: str) -> int:
     return SIZE.parse(int(text) if text.isdigit() else text)
 
 
-def _check_after(name: str, made: Making) -> None:
-    """What waits for another rank's operation does so for a message to its own, or is a barrier."""
+def _check_after(name: str, made: OperationsBuilder) -> None:
+    """Checks that an operation waits only for operations of its rank, messages to it, and barriers."""
     waiting, awaited = made.waits()
     rank, kind, to = (np.asarray(column) for column in (made.rank, made.kind, made.to))
     own = rank[waiting]

@@ -14,19 +14,19 @@ from tailback.workload.graph_tables import from_table
 from tailback.workload.lists import ListError
 from tailback.workload.operations import Operations
 
-_READERS = {".goal": from_goal, ".cm": from_connections}
-"""By the end of a file's name; all others are tables."""
+_READER_BY_SUFFIX = {".goal": from_goal, ".cm": from_connections}
+"""All other suffixes are tables."""
 
 
 def read_graph(name: str, ranks: int, opened: Callable[[str, int], BinaryIO]) -> Operations:
-    """The operations of a file for `ranks` ranks. It may be opened more than once.
+    """Reads the operations of a file for `ranks` ranks. The file may be opened more than once.
 
     Raises:
-        ListError: not readable, ranks that are not there, or operations that wait for each other; the text
-            says where.
+        ListError: the file is not readable, has unknown ranks, or operations that wait for each other; the text
+            has the place.
         InputError: the file cannot be read.
     """
-    reader = next((reader for end, reader in _READERS.items() if name.endswith(end)), from_table)
+    reader = next((reader for end, reader in _READER_BY_SUFFIX.items() if name.endswith(end)), from_table)
     made, called = reader(name, lambda: opened(name, GRAPH_BYTES), ranks)
     if not len(made):
         raise ListError(f"{name}: found no operation, expected one or more")
@@ -40,11 +40,11 @@ def read_graph(name: str, ranks: int, opened: Callable[[str, int], BinaryIO]) ->
 
 
 def with_graphs(plan: dict[str, Any], files: Mapping[str, UnchangedFile]) -> dict[str, Any]:
-    """A plan as the folder of a run has it, with the operations of the files that it names.
+    """The plan of a run's folder with the operations of the files that it names.
 
     Raises:
         ListError: as `read_graph`.
-        InputError: a file is not there, or cannot be read.
+        InputError: a file is missing or cannot be read.
     """
 
     def opened(name: str, most: int) -> BinaryIO:

@@ -17,18 +17,17 @@ from tailback.units import DURATION, SIZE, Quantity, UnitError
 from tailback.workload.draws import Ints
 from tailback.workload.table import Messages, messages
 
-_LINE = 'a message such as "h0 h1 1MB 10us", or with a priority as the fifth word'
-_FACTORS = {"start_ps": 1, "start_ns": 10**3, "start_us": 10**6, "start_s": 10**12}
-_MAX_BYTES = 2**31
-_MOST_COLUMNS = 8
-_LATEST = DURATION.parse("36000s")
+_EXPECTED_LINE = 'a message such as "h0 h1 1MB 10us", or with a priority as the fifth word'
+_PS_PER_START_UNIT = {"start_ps": 1, "start_ns": 10**3, "start_us": 10**6, "start_s": 10**12}
+_MAX_MESSAGE_BYTES = 2**31
+_MAX_COLUMNS = 8
+_MAX_START_PS = DURATION.parse("36000s")
 
 
 class ListError(ValueError):
-    """A list that cannot be used; `line` is the number of its line, from 0, where one is to blame."""
+    """A list cannot be used; `line` is the number of the wrong line, from 0, if it is known."""
 
     def __init__(self, text: str, line: int | None = None) -> None:
-        """`text` is as in `Problem`."""
         super().__init__(text)
         self.line = line
 
@@ -37,7 +36,7 @@ def from_item(item: Flows, network: Network, read: Callable[[str, int], bytes]) 
     """The messages of a traffic item, by start.
 
     Raises:
-        ListError: not readable, hosts that are not there, sizes or times out of range.
+        ListError: the list is not readable, or has unknown hosts, or sizes or times out of range.
     """
     found = _read(item, network, read).in_order()
     if item.start is None:
@@ -65,7 +64,7 @@ def _from_lines(lines: list[str], network: Network, priority: int) -> Messages:
     for number, line in enumerate(lines):
         words = line.split()
         if len(words) not in (4, 5):
-            raise ListError(f"found {found(line)}, expected {_LINE}", number)
+            raise ListError(f"found {found(line)}, expected {_EXPECTED_LINE}", number)
         for name in words[:2]:
             if name not in known:
                 raise ListError(f"found {found(name)}, expected a host of the network", number)
@@ -89,22 +88,22 @@ def _from_table(name: str, content: bytes, network: Network, priority: int) -> M
     try:
         if name.endswith(".csv"):
             _limit_csv(name, content)
-            # Where there is no memory for threads, Arrow waits for them for ever.
+            # With threads Arrow hangs where there is no memory for them.
             table = csv.read_csv(pa.BufferReader(content), csv.ReadOptions(use_threads=False))
         else:
-            table = read_parquet(content, MAX_QPS, MAX_QPS * _MOST_COLUMNS, FLOWS_BYTES)
+            table = read_parquet(content, MAX_QPS, MAX_QPS * _MAX_COLUMNS, FLOWS_BYTES)
     except (ListError, UnicodeDecodeError):
         raise
     except (pa.ArrowException, ValueError, OSError) as error:
         raise ListError(f"{name}: not readable: {one_line(' '.join(str(error).split()))[:200]}") from None
     columns = {column.strip(): table.column(i) for i, column in enumerate(table.column_names)}
-    starts = [column for column in ("start", *_FACTORS) if column in columns]
-    unknown = sorted(set(columns) - {"src", "dst", "bytes", "priority", "start", *_FACTORS})
+    starts = [column for column in ("start", *_PS_PER_START_UNIT) if column in columns]
+    unknown = sorted(set(columns) - {"src", "dst", "bytes", "priority", "start", *_PS_PER_START_UNIT})
     if unknown or len(starts) != 1 or not {"src", "dst", "bytes"} <= set(columns):
         found_columns = ", ".join(map(plain, columns))
         raise ListError(
             f"{name}: found the columns {found_columns}, expected src, dst, bytes, one of start, "
-            f"{', '.join(_FACTORS)}, and no other but priority"
+            f"{', '.join(_PS_PER_START_UNIT)}, and no other but priority"
         )
     if table.num_rows == 0:
         raise ListError(f"{name}: found no message, expected one or more")
@@ -115,26 +114,26 @@ def _from_table(name: str, content: bytes, network: Network, priority: int) -> M
     start = _column(name, key, columns[key], _quantity(DURATION) if key == "start" else _number)
     if key == "start" and not _is_text(columns[key]) and start.any():
         raise ListError(f"{name}: start: found numbers, expected texts with units, or one of {_starts()}")
-    if (start > _LATEST // _FACTORS.get(key, 1)).any():
-        raise ListError(f"{name}: {key}: found a start later than {DURATION.format(_LATEST)}")
+    if (start > _MAX_START_PS // _PS_PER_START_UNIT.get(key, 1)).any():
+        raise ListError(f"{name}: {key}: found a start later than {DURATION.format(_MAX_START_PS)}")
     own: Any = priority
     if "priority" in columns:
         own = _column(name, "priority", columns["priority"], _number)
-    return _checked(messages(src, dst, size, start * _FACTORS.get(key, 1), own), name)
+    return _checked(messages(src, dst, size, start * _PS_PER_START_UNIT.get(key, 1), own), name)
 
 
 def _limit_csv(name: str, content: bytes) -> None:
-    """Lines and columns are counted before anything is made of them."""
+    """Checks the numbers of lines and columns before the file is parsed."""
     lines = content.count(b"\n")
     if lines > MAX_QPS + 1:
         raise ListError(f"{name}: found {lines} lines, expected at most {MAX_QPS} messages")
     columns = content[: content.find(b"\n")].count(b",") + 1
-    if columns > _MOST_COLUMNS:
-        raise ListError(f"{name}: found {columns} columns, expected at most {_MOST_COLUMNS}")
+    if columns > _MAX_COLUMNS:
+        raise ListError(f"{name}: found {columns} columns, expected at most {_MAX_COLUMNS}")
 
 
 def _starts() -> str:
-    return ", ".join(_FACTORS)
+    return ", ".join(_PS_PER_START_UNIT)
 
 
 def _is_text(column: Any) -> bool:
@@ -149,7 +148,7 @@ def _is_text(column: Any) -> bool:
 
 
 def _column(name: str, key: str, column: Any, convert: Callable[[object], int]) -> Ints:
-    """A column as whole numbers: each of its different values is converted once."""
+    """A column as integers; each distinct value is converted once."""
     import pyarrow as pa
 
     if column.null_count:
@@ -206,7 +205,7 @@ def _from_hpcc(name: str, content: bytes, network: Network) -> Messages:
     from tailback.hpcc.forks import check_flow_form
     from tailback.hpcc.topology import Topology
 
-    # Hosts there are numbers: those of the names h0, h1 and so on.
+    # flow.txt numbers hosts: host h7 of the network is 7 there.
     numbers = {
         int(host[1:]): at for host, at in network.host_number.items() if re.fullmatch(r"h[0-9]{1,5}", host)
     }
@@ -215,7 +214,7 @@ def _from_hpcc(name: str, content: bytes, network: Network) -> Messages:
         raise ListError(f"{name}: found no hosts h0, h1, ... in the network, which such a file numbers")
     nodes = max(numbers) + 1
     known = Topology(nodes, [], [], [node in numbers for node in range(nodes)])
-    known.zones = [[0]] * nodes  # what is linked to what is not its matter
+    known.zones = [[0]] * nodes  # routes are checked elsewhere
     try:
         check_flow_form(name, content, way_out=", or the same flows as a .csv file")
         rows = read_flows(name, content, known)
@@ -230,11 +229,11 @@ def _from_hpcc(name: str, content: bytes, network: Network) -> Messages:
 
 
 def _checked(table: Messages, name: str | None) -> Messages:
-    """Refuses the first row that the engine would."""
+    """Refuses the first row that the engine would refuse."""
     problems = (
         (table.src == table.dst, "found the same host as sender and receiver, expected two"),
-        ((table.size < 1) | (table.size > _MAX_BYTES), "found a size that is not in 1 B to 2 GiB"),
-        ((table.start < 0) | (table.start > _LATEST), "found a start that is not in 0 s to 36000 s"),
+        ((table.size < 1) | (table.size > _MAX_MESSAGE_BYTES), "found a size that is not in 1 B to 2 GiB"),
+        ((table.start < 0) | (table.start > _MAX_START_PS), "found a start that is not in 0 s to 36000 s"),
         ((table.priority < 0) | (table.priority > 7), "found a priority that is not in 0 to 7"),
     )
     for wrong, text in problems:

@@ -1,4 +1,4 @@
-"""Distributions of message sizes: points of a cumulative distribution with straight lines between."""
+"""Distributions of message sizes: points of a cumulative distribution, with linear interpolation."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ import numpy as np
 from tailback.limits import SIZES_BYTES
 from tailback.workload.draws import Floats, Ints
 
-MAX_MESSAGE = 2**31
+MAX_MESSAGE_BYTES = 2**31
 """Longest message of an RDMA WRITE (InfiniBand specification 9.7.6)."""
-_FOLDER = files("tailback") / "distributions"
+_DISTRIBUTIONS_DIR = files("tailback") / "distributions"
 
 
 def built_in() -> list[str]:
     """Names of the distributions that come with the package."""
     return sorted(
-        entry.name.removesuffix(".txt") for entry in _FOLDER.iterdir() if entry.name.endswith(".txt")
+        entry.name.removesuffix(".txt")
+        for entry in _DISTRIBUTIONS_DIR.iterdir()
+        if entry.name.endswith(".txt")
     )
 
 
@@ -48,18 +50,18 @@ class Sizes:
 
 
 def load_sizes(name: str, read: Callable[[str, int], bytes]) -> Sizes:
-    """A distribution that comes with the package, or one from a file.
+    """Loads a distribution of the package, or one from a file.
 
     Raises:
-        ValueError: one line that says what is wrong, and where.
+        ValueError: the file is not valid; the text is one line with the place.
     """
     if name in built_in():
-        return parse((_FOLDER / f"{name}.txt").read_bytes(), name)
+        return parse((_DISTRIBUTIONS_DIR / f"{name}.txt").read_bytes(), name)
     return parse(read(name, SIZES_BYTES), name)
 
 
 def parse(content: bytes, name: str) -> Sizes:
-    """Lines of a size in bytes and a share, in % or, if the last is 1, a fraction; `#` begins a comment."""
+    """Parses lines with a size in bytes and a share, in % or, if the last is 1, as a fraction; `#` begins a comment."""
     points: list[tuple[float, float]] = []
     last_line = 1
     for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
@@ -75,7 +77,7 @@ def parse(content: bytes, name: str) -> Sizes:
             size, share = map(float, words)
         except ValueError:
             raise ValueError(f"{name}:{number}: expected a size in bytes and a share in %") from None
-        if not (math.isfinite(size) and 0 <= size <= MAX_MESSAGE and 0 <= share <= 100):
+        if not (math.isfinite(size) and 0 <= size <= MAX_MESSAGE_BYTES and 0 <= share <= 100):
             raise ValueError(f"{name}:{number}: expected 0 to 2^31 bytes and a share of 0 to 100 %")
         if points and (size < points[-1][0] or share < points[-1][1]):
             raise ValueError(f"{name}:{number}: expected sizes and shares that rise")
@@ -89,10 +91,10 @@ def parse(content: bytes, name: str) -> Sizes:
             f"{name}:{last_line}: found {last} as the last share of {len(points)}, expected two points or "
             "more, the last at 100 (%) or 1 (a fraction)"
         )
-    if points[0][1] > 0:  # all of the first share have the first size
+    if points[0][1] > 0:  # the first share of messages has the first size
         points.insert(0, (points[0][0], 0.0))
     sizes, shares = (np.array(column, dtype=np.float64) for column in zip(*points, strict=True))
     found = Sizes(name, sizes, shares / 100.0)
-    if found.mean < 1:  # as good as no message has a byte, and there would be no end of them
+    if found.mean < 1:  # nearly all messages would be empty, and their number unlimited
         raise ValueError(f"{name}: found a mean of {found.mean:g} bytes, expected 1 or more")
     return found

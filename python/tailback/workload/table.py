@@ -1,4 +1,4 @@
-"""Many single messages as columns."""
+"""Messages as columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tailback.workload.draws import Ints
 
 @dataclass(frozen=True)
 class Messages:
-    """Messages of one traffic item, a row each: hosts by number, bytes, picoseconds."""
+    """Messages of a traffic item: host numbers, bytes, picoseconds."""
 
     src: Ints
     dst: Ints
@@ -21,18 +21,17 @@ class Messages:
     priority: Ints
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self.src)
 
     def in_order(self) -> Messages:
-        """By start, then as they were."""
+        """The messages sorted by start; stable."""
         order = np.argsort(self.start, kind="stable")
         columns = (self.src, self.dst, self.size, self.start, self.priority)
         return Messages(*(column[order] for column in columns))
 
 
 def messages(src: Any, dst: Any, size: Any, start: Any, priority: int | Ints) -> Messages:
-    """From columns; a single number stands for a column of it."""
+    """Makes messages from columns; a single number is repeated."""
     columns = np.broadcast_arrays(*(np.asarray(one, dtype=np.int64) for one in (src, dst, size, start)))
     count = len(columns[0])
     own = np.broadcast_to(np.asarray(priority, dtype=np.int64), (count,))

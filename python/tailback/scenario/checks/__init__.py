@@ -165,9 +165,9 @@ def queue_pairs(scenario: Scenario, index: int) -> int:
     if isinstance(item, WriteLatency):
         return 2 * len(one_way(item, network.hosts))
     if isinstance(item, Churn):
-        from tailback.workload.churn import most_connections
+        from tailback.workload.churn import max_connections
 
-        return most_connections(item, network.hosts, end)
+        return max_connections(item, network.hosts, end)
     if isinstance(item, Permutation):
         return len(names(item.hosts, network.hosts)) * item.repeat
     if is_job(item):

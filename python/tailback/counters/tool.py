@@ -1,4 +1,4 @@
-"""What a tool that prints counters is here: its name, the nodes that it has something of, its text."""
+"""A tool that prints counters: its name, its nodes and its output; and functions that several tools need."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Style:
-    """A tool whose output is imitated, in a file of its own."""
+class CounterTool:
+    """A tool whose output is imitated, in its own module."""
 
     name: str
-    """As after `--as`."""
+    """The name after `--as`."""
     command: str
-    """What a person types on a real machine, `ethtool -S eth1`."""
+    """The command on a real machine, such as `ethtool -S eth1`."""
     nodes: Callable[[Recorded], list[str]]
-    """The hosts, or other nodes, that the tool has something of, in the order of the network."""
+    """The hosts or other nodes that the tool has data for, in the order of the network."""
     render: Callable[[Recorded, str], str]
-    """What it prints on one of them, with a newline at the end."""
+    """The output on one of them, with a final newline."""
     needs: str
-    """What a run must have for this tool to print anything, as after "expected"."""
+    """The part of a run that the tool needs, for messages after "expected"."""
 
 
 def counters_of(result: Recorded, place: str) -> Mapping[str, int]:
-    """Counters of a host, or of a switch's port, by name; one that is not there is 0."""
+    """Counters of a host or a switch's port, by name; missing ones are 0."""
     return result.counters_at.get(place, {})
 
 
 def counted_at(result: Recorded, port: str, counter: str, priority: int) -> int | None:
-    """A counter of a switch's port, with the priority for its braces; None where nothing counts it.
+    """A counter of a switch's port, whose braces stand for the priority; None if the run does not count it.
 
-    A port has no row of a priority that it never carried: what is counted of another priority was 0.
+    A port has no row for a priority that it never carried: a counter that exists for another priority is 0.
     """
     known = result.counter_names
     if not any(counter.format(other) in known for other in range(8)):
@@ -43,9 +43,9 @@ def counted_at(result: Recorded, port: str, counter: str, priority: int) -> int 
 
 
 def counted(result: Recorded) -> set[str]:
-    """Names of what hosts count, at whichever of them.
+    """Names of counters that hosts have.
 
-    Hosts of the HPCC profile count less than its switches: there, what one of them has is known to be theirs.
+    In the HPCC profile hosts have fewer counters than switches: there, names are those of rows of hosts.
     """
     if "hosts" in result.plan:
         return set(result.counter_names)
@@ -55,29 +55,27 @@ def counted(result: Recorded) -> set[str]:
 
 
 def hosts(result: Recorded) -> list[str]:
-    """All hosts of a run."""
     return list(result.setup.network.hosts)
 
 
 def switches(result: Recorded) -> list[str]:
-    """All switches of a run."""
     return list(result.setup.network.switches)
 
 
 def ports_of(result: Recorded, switch: str) -> dict[str, str]:
-    """The ports of a switch in their order, as `sw0:h3`, each with the node that it leads to."""
+    """The ports of a switch in order, such as `sw0:h3`, with the node at the other end."""
     wires = result.setup.network.wires_of[switch]
     return {f"{switch}:{peer}": peer for peer in (wire.b if wire.a == switch else wire.a for wire in wires)}
 
 
 def nic_of(result: Recorded, host: str) -> Mapping[str, Any]:
-    """A host's NIC in the plan; empty where the plan has none, as that of the HPCC profile."""
+    """A host's NIC in the plan; empty if the plan has none, as in the HPCC profile."""
     number = next((one["nic"] for one in result.plan.get("hosts", []) if one["name"] == host), None)
     return {} if number is None else result.plan["nics"][number]
 
 
 def host_path_of(result: Recorded, host: str) -> Mapping[str, Any] | None:
-    """The host path of a host in the plan; None for an ideal host."""
+    """The host path in the plan; None for an ideal host."""
     return nic_of(result, host).get("host_path")
 
 
