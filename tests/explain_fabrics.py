@@ -21,7 +21,7 @@ PACKETS = 150_000
 """What all hosts may send in a run, about: it takes the engine a fraction of a second."""
 
 
-COLLECTIVES = 0.1
+COLLECTIVE_ITEMS = 0.1
 """The part of the fabrics with a collective in place of other traffic."""
 
 
@@ -52,7 +52,7 @@ def draw(seed: int, number: int) -> Drawn:
     duration_us = max(100, 3 * share_ps // 1_000_000)
     traffic, busy = _traffic(rng, hosts, packets * mtu, duration_us, topology)
     own = random.Random(f"collective {seed} {number}")
-    if own.random() < COLLECTIVES:
+    if own.random() < COLLECTIVE_ITEMS:
         traffic, busy = _collective(own, packets * mtu // hosts)
     congestion = rng.choice(("dcqcn",) * 6 + ("none", "none", "hpcc", "swift", "dctcp", "timely"))
     lossless = rng.random() < 0.75

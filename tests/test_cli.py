@@ -22,7 +22,7 @@ from tailback import cli, library
 from tailback.cli import common, main, progress
 from tailback.errors import InputError
 from tailback.scenario import builtin_names, load, loads
-from tailback.scenario.controllers import NAMES
+from tailback.scenario.controllers import BUILT_IN_CONTROLLERS
 from typer.testing import CliRunner
 
 
@@ -129,7 +129,7 @@ def test_show_without_comments(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ["run", "first-flow", "--set", "host.congestion='[red]x[/red]'"],
-            [f'--set host.congestion: found "[red]x[/red]", expected one of {", ".join(NAMES)}'],
+            [f'--set host.congestion: found "[red]x[/red]", expected one of {", ".join(BUILT_IN_CONTROLLERS)}'],
         ),
         (["run"], ["tailback: Missing argument 'NAME|FILE'."]),
         (["run", "first-flow", "--seed", "x"], ["tailback: Invalid value for '--seed'"]),

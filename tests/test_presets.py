@@ -10,7 +10,7 @@ from tailback.errors import InputError
 from tailback.findings import findings
 from tailback.plan import make_plan
 from tailback.scenario import load
-from tailback.scenario.presets import FABRICS, NICS, PRESETS
+from tailback.scenario.presets import FABRIC_PRESETS, NIC_PRESETS, PRESETS
 from tailback.scenario.show import show
 
 INCAST: dict[str, Any] = {
@@ -26,9 +26,9 @@ def told(**more: Any) -> str:
     return " ".join(finding.words for finding in found if finding.what == "Link rate mismatch")
 
 
-@pytest.mark.parametrize("name", FABRICS)
+@pytest.mark.parametrize("name", FABRIC_PRESETS)
 def test_a_preset_is_in_proportion_to_its_rate(name: str) -> None:
-    gbps = FABRICS[name].gbps
+    gbps = FABRIC_PRESETS[name].gbps
     scenario = load({**INCAST, "preset": name})
     plan = make_plan(scenario)
     model, link = plan["switch_models"][0], plan["links"][0]
@@ -101,7 +101,7 @@ def transport_of(preset: str, **host: Any) -> dict[str, Any]:
 
 
 def test_nics_differ_in_what_follows_a_loss() -> None:
-    of = {name: transport_of(name) for name in NICS}
+    of = {name: transport_of(name) for name in NIC_PRESETS}
     assert {name: one["slow_restart"] for name, one in of.items()} == {
         "connectx-4-lx": "loss",
         "connectx-5": "loss",

@@ -13,7 +13,7 @@ from tailback.errors import InputError
 from tailback.plan import make_plan
 from tailback.scenario import load, loads, show
 from tailback.scenario.assumptions import assumptions
-from tailback.scenario.setups import SETUPS
+from tailback.scenario.presets import QOS_SETUPS
 from test_fuzz_scenario import WORDS, answer, nested, paths, scalars
 
 TEXT = """\
@@ -123,14 +123,14 @@ def test_too_many_marks() -> None:
     assert len(make_plan(load({**data, "traffic": items[:63]}))["code_points"]) == 64
 
 
-@pytest.mark.parametrize("name", list(SETUPS))
+@pytest.mark.parametrize("name", list(QOS_SETUPS))
 def test_a_setup_fills_in_what_is_not_given_and_says_so(name: str) -> None:
     scenario = loads(TEXT, sets=[f"qos={name}", "switch.strict=[7]", "switch.ecn.k_min=1KB"])
     shown = show(scenario)
     assert scenario.switch.strict == [7]
     assert scenario.switch.ecn is not None
     assert scenario.switch.ecn.k_min == 1000
-    assert sum(f"# {name}: " in line for line in shown.splitlines()) == len(SETUPS[name]) - 2
+    assert sum(f"# {name}: " in line for line in shown.splitlines()) == len(QOS_SETUPS[name]) - 2
     assert make_plan(loads(shown)) == make_plan(scenario)
     assert make_plan(load(scenario)) == make_plan(scenario)
 

@@ -11,9 +11,9 @@ from jsonschema import Draft202012Validator
 from tailback import library
 from tailback.errors import InputError
 from tailback.scenario import builtin_names, json_schema, load, loads
-from tailback.scenario.controllers import NAMES
+from tailback.scenario.controllers import BUILT_IN_CONTROLLERS
 
-OTHERS = ", ".join(name for name in NAMES if name != "dctcp")
+OTHERS = ", ".join(name for name in BUILT_IN_CONTROLLERS if name != "dctcp")
 MINIMAL = """\
 name: mini
 run: {duration: 1ms}

@@ -15,7 +15,7 @@ from tailback.scenario import Scenario, builtin_names, json_schema, load, loads,
 from tailback.scenario.controllers import Controllers, Dcqcn
 from tailback.scenario.headroom import headrooms
 from tailback.scenario.profiles import parameters, resolve
-from tailback.scenario.show import _AUTO, resolved_yaml
+from tailback.scenario.show import _AUTO_VALUES, resolved_yaml
 
 MINIMAL = """\
 name: mini
@@ -63,7 +63,7 @@ def test_auto_is_explained_where_it_is_a_setting_and_not_where_it_is_a_text() ->
     automatic = {name for name, field in walk(json_schema()) if field.get("default") == "auto"}
     controls = [field.annotation for field in Controllers.model_fields.values()]
     round_trips = {name for control in controls for name in getattr(control, "model_fields", ())}
-    assert {"headroom", "xoff", "base_rtt"} <= automatic <= set(_AUTO) | round_trips
+    assert {"headroom", "xoff", "base_rtt"} <= automatic <= set(_AUTO_VALUES) | round_trips
 
 
 def test_show_keeps_any_text() -> None:

@@ -28,7 +28,7 @@ from reference_settings import (
 from tailback._engine import recorded
 from tailback.hpcc.keys import KEYS, VALUE_FORMS
 from tailback.limits import ALL_LIMITS
-from tailback.scenario.controllers import ABOUT, Controllers, Dcqcn
+from tailback.scenario.controllers import CONTROLLER_FACTS, Controllers, Dcqcn
 from tailback.scenario.host_control import Rhcc
 from tailback.scenario.profiles import parameters, profiles_of
 from tailback.units import format_size
@@ -202,9 +202,9 @@ def signals(model: type[BaseModel]) -> str:
     """The series that a controller shows."""
     found = [field for field in Controllers.model_fields.values() if field.annotation is model]
     names = [name for name, field in Controllers.model_fields.items() if field in found]
-    shown = [signal for name in names for signal in ABOUT[name].signals]
+    shown = [signal for name in names for signal in CONTROLLER_FACTS[name].signals]
     if issubclass(model, Rhcc):
-        shown = list(ABOUT["rhcc"].signals)
+        shown = list(CONTROLLER_FACTS["rhcc"].signals)
     if not shown:
         return ""
     rows = [[f"`{signal.name}`", signal.unit or "a number", signal.about] for signal in shown]

@@ -57,7 +57,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tailback.scenario.fields import Flag, Part, setting
-from tailback.scenario.profiles import About, Names, Profile, Signal
+from tailback.scenario.profiles import ControllerFacts, ControllerNames, Profile, Signal
 from tailback.units import DURATION, RATE, SIZE
 
 '''
@@ -113,9 +113,9 @@ def controllers_module() -> str:
     own, beside = json.loads(controllers())
     settable = [control for control in own if control["parameters"]]
     text = HEAD
-    text += f"NAMES = ({', '.join(repr(control['name']) for control in own)},)\n"
+    text += f"BUILT_IN_CONTROLLERS = ({', '.join(repr(control['name']) for control in own)},)\n"
     text += '"""The built-in controllers."""\n'
-    text += "Kind = Annotated[str, Names(NAMES)]\n"
+    text += "Kind = Annotated[str, ControllerNames(BUILT_IN_CONTROLLERS)]\n"
     text += '"""A field that names a controller, built in or given in Python."""\n\n\n'
     text += "".join(section(control, class_name(control)) for control in settable)
     text += "".join(section(control, f"{class_name(control)}Sender") for control in beside)
@@ -128,7 +128,7 @@ def controllers_module() -> str:
             f"    {name}: {class_name(control)} = "
             f"Field(default_factory={class_name(control)}, description={about!r})\n"
         )
-    text += "\n\nABOUT: dict[str, About] = {\n"
+    text += "\n\nCONTROLLER_FACTS: dict[str, ControllerFacts] = {\n"
     for control in [*own, *beside]:
         uses = control["uses"]
         shows = "".join(
@@ -136,7 +136,7 @@ def controllers_module() -> str:
             for signal in control["signals"]
         )
         text += (
-            f"    {control['name']!r}: About({control['about']!r}, each_ack={uses['each_ack']}, "
+            f"    {control['name']!r}: ControllerFacts({control['about']!r}, each_ack={uses['each_ack']}, "
             f"reads_switches={uses['telemetry']}, counts_hops={uses['hop_count']}, "
             f"marks={uses['cnps']}, signals=({shows})),\n"
         )

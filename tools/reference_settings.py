@@ -14,10 +14,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from tailback.scenario.by_rate import ByRate
-from tailback.scenario.classes import CnpPriority, Numbered
+from tailback.scenario.classes import CnpPriority, NumberMapping
 from tailback.scenario.hosts import HostSet
 from tailback.scenario.model import Scenario
-from tailback.scenario.profiles import Names, profiles_of
+from tailback.scenario.profiles import ControllerNames, profiles_of
 from tailback.units import Quantity
 
 FROM_PROFILE = "the profile's"
@@ -101,10 +101,10 @@ def kind(annotation: Any, limits: list[Any], key: str) -> str:
     if by_rate := next((rule for rule in limits if isinstance(rule, ByRate)), None):
         what = by_rate.expected.removeprefix("a ")
         return f"{what}; or a mapping of rates to such: `{{25Gbps: ..., 100Gbps: ...}}`"
-    if numbered := next((rule for rule in limits if isinstance(rule, Numbered)), None):
+    if numbered := next((rule for rule in limits if isinstance(rule, NumberMapping)), None):
         total = f", {numbered.total} in all" if numbered.total else ""
         return f"{numbered.expected.removeprefix('a ')}{total}"
-    if names := next((rule for rule in limits if isinstance(rule, Names)), None):
+    if names := next((rule for rule in limits if isinstance(rule, ControllerNames)), None):
         return " or ".join(f"`{name}`" for name in names.built_in) + ", or a name of `controllers`"
     if key == "controllers":
         return "a mapping of names to `FILE.py:CLASS`"

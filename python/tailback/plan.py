@@ -11,7 +11,7 @@ from tailback.scenario import declared
 from tailback.scenario.bridge import Bridge
 from tailback.scenario.checks import one_way, pairs
 from tailback.scenario.checks.jobs import chunks, groups_of, in_server
-from tailback.scenario.collectives import USUAL, Step, is_job, steps_of
+from tailback.scenario.collectives import DEFAULT_ALGORITHMS, Step, is_job, steps_of
 from tailback.scenario.congestion import (
     ack_every,
     congestion_plan,
@@ -45,7 +45,7 @@ from tailback.scenario.receive_buffer import host_paths_of, lossless_of, thresho
 from tailback.scenario.round_trip import longest_round_trip, window_packets
 from tailback.scenario.switch import Switch
 from tailback.scenario.tcp import Tcp
-from tailback.scenario.traffic import CONNECTIONS, Churn, TcpStreams, Write, WriteLatency
+from tailback.scenario.traffic import CONNECTION_ITEMS, Churn, TcpStreams, Write, WriteLatency
 from tailback.scenario.veth import BETWEEN_NAMESPACES, CONSUMER, PRODUCER, Ping, UdpFlood, XdpFrames
 from tailback.wire import ETHERNET_HEADER_BYTES, RETH_BYTES, ROCE_HEADER_BYTES
 
@@ -279,7 +279,7 @@ def _flows(scenario: Scenario, points: list[CodePoint]) -> tuple[dict[str, Any],
     rows: list[bytes] = []
     number = {point: number for number, point in enumerate(points)}
     for index, item in enumerate(scenario.traffic):
-        if isinstance(item, (*CONNECTIONS, *BETWEEN_NAMESPACES)):
+        if isinstance(item, (*CONNECTION_ITEMS, *BETWEEN_NAMESPACES)):
             continue
         number_of[index] = len(items)
         if not is_job(item):
@@ -458,7 +458,7 @@ def _step(scenario: Scenario, step: Step, ranks: int, gpus: int) -> dict[str, An
     return {
         "collective": {
             "kind": step.collective,
-            "algorithm": step.algorithm or USUAL[step.collective],
+            "algorithm": step.algorithm or DEFAULT_ALGORITHMS[step.collective],
             "bytes": step.size,
             "channels": step.channels,
             "chunks": chunks(step, ranks, gpus),

@@ -27,7 +27,7 @@ from tailback.limits import RESULT_BYTES, RESULT_FLOWS, RESULT_VALUES
 from tailback.recorded.flows import read_flows
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup, Setup
-from tailback.scenario.show import INPUTS
+from tailback.scenario.show import INPUTS_FOLDER
 from tailback.summary import summarise
 from tailback.version import __version__
 
@@ -136,8 +136,8 @@ def _write_files(result: Recorded, folder: Path, report: bool, grown: Collection
         else:
             data = result.outputs[name] if name in result.outputs else result.setup.files[name]
             write_file(folder / name, data)
-    if (folder / INPUTS).is_dir():
-        sync(folder / INPUTS)
+    if (folder / INPUTS_FOLDER).is_dir():
+        sync(folder / INPUTS_FOLDER)
     counters = {"names": result.counter_names, "nodes": result.counters_by_node}
     write_file(folder / "counters.json", in_lines(counters).encode())
     write_file(folder / "timing.json", in_lines(_timing(result)).encode())
@@ -239,9 +239,9 @@ def _is_extra_file(name: str) -> bool:
     """True if `name` may be a file of the folder or of its inputs beside the common files."""
     first, *rest = name.split("/")
     return (
-        (not rest or (first == INPUTS and len(rest) == 1))
+        (not rest or (first == INPUTS_FOLDER and len(rest) == 1))
         and not any(part in ("", ".", "..") or "\0" in part for part in (first, *rest))
-        and name not in (*COMMON_FILES, INPUTS)
+        and name not in (*COMMON_FILES, INPUTS_FOLDER)
     )
 
 

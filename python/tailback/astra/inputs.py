@@ -25,7 +25,7 @@ from tailback.hpcc.inputs import CONFIG_FILE, HpccInputs
 from tailback.hpcc.plan import network_warnings
 from tailback.hpcc.tokens import named, read_bytes, unchanged_file
 from tailback.limits import ASTRA_JSON_BYTES, ASTRA_QUEUES, ASTRA_TRACE_BYTES
-from tailback.scenario.show import INPUTS
+from tailback.scenario.show import INPUTS_FOLDER
 
 OPTIONS_FILE = "astra.json"
 """Options of the command line, in the folder of a result."""
@@ -36,7 +36,7 @@ SYSTEM_FILE, LOGICAL_FILE, GROUPS_FILE, TRACES_PREFIX = (
     "system.json",
     "logical.json",
     "groups.json",
-    f"{INPUTS}/w",
+    f"{INPUTS_FOLDER}/w",
 )
 
 

@@ -21,14 +21,13 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
     """Settings of the named scenario; after `congestion=`, names of controllers."""
     from tailback.errors import InputError
     from tailback.scenario import load
-    from tailback.scenario.controllers import NAMES
-    from tailback.scenario.document import from_yaml
-    from tailback.scenario.flat import flat
+    from tailback.scenario.controllers import BUILT_IN_CONTROLLERS
+    from tailback.scenario.document import flat, from_yaml
     from tailback.scenario.show import resolved_yaml
 
     path, equals, _ = incomplete.partition("=")
     if equals:
-        values = NAMES if path.endswith("congestion") else ()
+        values = BUILT_IN_CONTROLLERS if path.endswith("congestion") else ()
         return [whole for value in values if (whole := f"{path}={value}").startswith(incomplete)]
     try:
         scenario = load(str(ctx.params.get("name") or "first-flow"))

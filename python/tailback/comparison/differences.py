@@ -18,7 +18,7 @@ from tailback.findings import findings
 from tailback.hpcc.setup import HpccSetup
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup
-from tailback.scenario.flat import flat
+from tailback.scenario.document import flat
 from tailback.simai.inputs import TOPOLOGY_FILE, WORKLOAD_FILE
 from tailback.simai.setup import SimaiSetup
 from tailback.summary import summarise

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tailback.comparison import terminal
-from tailback.comparison.comparison import Comparison
 from tailback.comparison.sides import Side
+from tailback.comparison.tables import ComparisonTables
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import CE_MARK, DROP, PFC_PAUSE
@@ -37,7 +37,7 @@ POINTS_PER_LINE = 600
 MAX_DISTRIBUTION_STEPS = 2000
 
 
-def render(comparison: Comparison) -> str:
+def render(comparison: ComparisonTables) -> str:
     """Renders the page."""
     plots = [plot for plot in _plots(comparison.sides) if plot.figures]
     return (
@@ -66,7 +66,7 @@ def _figure_columns(sides: list[Side]) -> list[str]:
     return ["Figure", *(side.label for side in sides), *more]
 
 
-def _figure_rows(comparison: Comparison) -> list[list[str]]:
+def _figure_rows(comparison: ComparisonTables) -> list[list[str]]:
     number = len(comparison.sides)
     return [
         [

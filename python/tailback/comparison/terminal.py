@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -13,16 +13,14 @@ from rich.text import Text
 
 from tailback import text
 from tailback.comparison.differences import Figure, FlowChanges
+from tailback.comparison.tables import ComparisonTables
 from tailback.summary.figures import in_words
-
-if TYPE_CHECKING:
-    from tailback.comparison.comparison import Comparison
 
 MAX_SETTINGS = 20
 VERDICT_STYLES = {"differs": "bold", "noise": "dim", "same": "dim"}
 
 
-def rendered(comparison: Comparison) -> RenderableType:
+def rendered(comparison: ComparisonTables) -> RenderableType:
     parts: list[RenderableType] = [_sides(comparison)]
     for heading, table, none in (
         ("Settings that differ", _settings(comparison), "none: differences come from seeds or versions"),
@@ -38,7 +36,7 @@ def rendered(comparison: Comparison) -> RenderableType:
     return Group(*parts)
 
 
-def note_on_seeds(comparison: Comparison) -> str | None:
+def note_on_seeds(comparison: ComparisonTables) -> str | None:
     """A note where sides have too few common seeds to detect noise."""
     first = comparison.sides[0]
     if all(len(first.runs.keys() & side.runs.keys()) > 1 for side in comparison.sides):
@@ -56,7 +54,7 @@ def _table(columns: Sequence[str], right: bool = False) -> Table:
     return table
 
 
-def _sides(comparison: Comparison) -> Table:
+def _sides(comparison: ComparisonTables) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for side in comparison.sides:
         seeds = ", ".join(map(str, list(side.runs)[:8])) + (", ..." if len(side.runs) > 8 else "")
@@ -65,7 +63,7 @@ def _sides(comparison: Comparison) -> Table:
     return table
 
 
-def _settings(comparison: Comparison) -> Table:
+def _settings(comparison: ComparisonTables) -> Table:
     table = _table(["", *(side.label for side in comparison.sides)])
     rows = comparison.settings_that_differ
     for row in rows[:MAX_SETTINGS]:
@@ -75,7 +73,7 @@ def _settings(comparison: Comparison) -> Table:
     return table
 
 
-def _stuck(comparison: Comparison) -> Table:
+def _stuck(comparison: ComparisonTables) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -86,7 +84,7 @@ def _stuck(comparison: Comparison) -> Table:
     return table
 
 
-def _figures(comparison: Comparison) -> Table:
+def _figures(comparison: ComparisonTables) -> Table:
     further = comparison.sides[1:]
     several = all(len(side.runs) > 1 for side in comparison.sides)
     table = _table([""], right=True)
@@ -132,7 +130,7 @@ def change(figure: Figure, at: int) -> str:
     )
 
 
-def _findings(comparison: Comparison) -> Table:
+def _findings(comparison: ComparisonTables) -> Table:
     table = _table(["", *(side.label for side in comparison.sides)], right=True)
     tones = {"fault": "bold red", "warning": "yellow"}
     for row in comparison.findings_that_differ:
@@ -141,7 +139,7 @@ def _findings(comparison: Comparison) -> Table:
     return table
 
 
-def _flows(comparison: Comparison) -> Table:
+def _flows(comparison: ComparisonTables) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")

@@ -6,7 +6,7 @@ from tailback import text
 from tailback.findings.finding import Finding
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup
-from tailback.scenario.presets import FABRICS
+from tailback.scenario.presets import FABRIC_PRESETS
 from tailback.units import SIZE
 
 OTHER = 2
@@ -22,7 +22,7 @@ def of_another_rate(result: Recorded) -> list[Finding]:
         return []
     fastest = max(link["rate"] for link in plan["links"])
     words = []
-    for fabric in FABRICS.values():
+    for fabric in FABRIC_PRESETS.values():
         low, high = fabric.thresholds
         marked = {
             entry["rate_bps"] or fastest
@@ -46,7 +46,7 @@ def of_another_rate(result: Recorded) -> list[Finding]:
             )
     if not words:
         return []
-    fits = [name for name, fabric in FABRICS.items() if fabric.gbps * 10**9 == fastest]
+    fits = [name for name, fabric in FABRIC_PRESETS.items() if fabric.gbps * 10**9 == fastest]
     advice = f" preset: {fits[0]} has values for these links." if fits else ""
     told = "; ".join(words)
     return [Finding("Link rate mismatch", text.count(len(words)), f"{told}.{advice}", "warning")]

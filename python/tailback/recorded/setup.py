@@ -16,7 +16,7 @@ from tailback.files.json import in_lines, read_json
 from tailback.limits import GRAPH_BYTES, RESOLVED_BYTES
 from tailback.scenario.document import from_yaml
 from tailback.scenario.network import Network, Wire
-from tailback.scenario.show import INPUTS
+from tailback.scenario.show import INPUTS_FOLDER
 from tailback.wire import ETHERNET_OVERHEAD_BYTES, RETH_BYTES, ROCE_OVERHEAD_BYTES, TCP_HEADER_BYTES
 
 ROCE, TCP = "roce", "tcp"
@@ -197,7 +197,7 @@ class ScenarioSetup:
             summary["assumptions"],
             long_inputs={
                 str(file.relative_to(folder)): UnchangedFile(file, GRAPH_BYTES)
-                for file in sorted((folder / INPUTS).glob("*"))
+                for file in sorted((folder / INPUTS_FOLDER).glob("*"))
             },
         )
 

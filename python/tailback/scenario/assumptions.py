@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from tailback.scenario.setups import SETUPS
+from tailback.scenario.presets import QOS_SETUPS
 
-_SETTING = re.compile(r"(?P<indent> *(?:- )?)(?P<key>[\w-]+):(?P<rest>.*)")
-_ASSUMED = re.compile(
-    rf"(?P<value>.*?) +# (?:default: (?:\w+: )?|(?:{'|'.join(SETUPS)}): .*?)assumption: (?P<why>.*)"
+_SETTING_PATTERN = re.compile(r"(?P<indent> *(?:- )?)(?P<key>[\w-]+):(?P<rest>.*)")
+_ASSUMPTION_PATTERN = re.compile(
+    rf"(?P<value>.*?) +# (?:default: (?:\w+: )?|(?:{'|'.join(QOS_SETUPS)}): .*?)assumption: (?P<why>.*)"
 )
 
 
@@ -22,7 +22,7 @@ def assumptions(shown: str) -> list[dict[str, str]]:
     path: list[tuple[int, str]] = []
     items: dict[int, int] = {}
     for text in shown.splitlines():
-        setting = _SETTING.match(text)
+        setting = _SETTING_PATTERN.match(text)
         if setting is None:
             continue
         depth = len(setting["indent"])
@@ -34,7 +34,7 @@ def assumptions(shown: str) -> list[dict[str, str]]:
         if depth in items:
             parts.append(str(items[depth]))
         path.append((depth, setting["key"]))
-        assumed = _ASSUMED.fullmatch(setting["rest"].strip())
+        assumed = _ASSUMPTION_PATTERN.fullmatch(setting["rest"].strip())
         if assumed is not None:
             name = ".".join([*parts, setting["key"]])
             found.append({"setting": name, "value": assumed["value"], "why": assumed["why"]})

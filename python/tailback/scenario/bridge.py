@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from tailback.scenario import declared
 from tailback.scenario.fields import Part, refuse, setting
-from tailback.scenario.hosts import NAME
+from tailback.scenario.hosts import NODE_NAME_PATTERN
 from tailback.scenario.qdisc import Noqueue, Qdisc
 from tailback.units import format_size
 
@@ -32,7 +32,9 @@ class Core(declared.BridgeCore):
 class BridgePort(declared.BridgePort):
     """A port: which core serves which of its channels, each with a receive and a transmit ring."""
 
-    to: Annotated[str, Field(pattern=f"^{NAME}$")] = Field(description="The host at the other end.")
+    to: Annotated[str, Field(pattern=f"^{NODE_NAME_PATTERN}$")] = Field(
+        description="The host at the other end."
+    )
     irqs: Annotated[list[_Cpu], Field(min_length=1, max_length=MOST_CHANNELS)] | None = setting(
         None,
         "The core that takes the interrupt of each channel, smp_affinity_list; null: a channel on each core "

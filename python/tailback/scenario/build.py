@@ -16,13 +16,13 @@ from tailback.controller import CLASS_IN_FILE_FORM, Checked, Factory, checked, f
 from tailback.errors import InputError, Path, Problem, found, one_of
 from tailback.limits import CONTROLLER_BYTES, MAX_PROBLEMS
 from tailback.scenario.checks import conflicts
-from tailback.scenario.controllers import NAMES, Controllers
+from tailback.scenario.controllers import BUILT_IN_CONTROLLERS, Controllers
 from tailback.scenario.document import Document
 from tailback.scenario.fields import kind_of
 from tailback.scenario.hosts import Budget
 from tailback.scenario.model import Scenario
 
-_TYPES = {
+_EXPECTED_BY_ERROR = {
     "missing": "a value",
     "string_type": "text",
     "int_type": "a whole number",
@@ -36,7 +36,7 @@ _TYPES = {
     "string_unicode": "text",
     "string_pattern_mismatch": "letters, digits, '.', '_' and '-', at most 64, a letter or digit first",
 }
-_BOUNDS = {
+_BOUND_WORDS = {
     "greater_than": ("more than", "gt"),
     "greater_than_equal": ("at least", "ge"),
     "less_than": ("less than", "lt"),
@@ -113,7 +113,7 @@ def _own_controllers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 
 def _own_controller(scenario: Scenario, name: str, text: str | None) -> Checked:
-    if name in NAMES or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,40}", name):
+    if name in BUILT_IN_CONTROLLERS or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,40}", name):
         raise ValueError(
             f'found the name "{name}", expected letters, digits and _, and no built-in controller\'s'
         )
@@ -129,7 +129,7 @@ def _own_controller(scenario: Scenario, name: str, text: str | None) -> Checked:
     return checked(name, factory)
 
 
-_LEANS_ON: dict[str, list[Path]] = {
+_SETTINGS_OF_CONFLICTS: dict[str, list[Path]] = {
     "switch": [
         ("topology",),
         *(("host", name) for name in ("mtu", "congestion", "tcp", *Controllers.model_fields)),
@@ -160,7 +160,7 @@ _LEANS_ON: dict[str, list[Path]] = {
 
 def _follows_from(problem: Problem, refused: list[Path], *, conflict: bool) -> bool:
     """Whether a problem may be there only because refused fields were taken out and have their defaults."""
-    sources = _LEANS_ON[str(problem.path[0])] if conflict else []
+    sources = _SETTINGS_OF_CONFLICTS[str(problem.path[0])] if conflict else []
     for path in refused:
         own = problem.path[: len(path)] == path or path[: len(problem.path)] == problem.path
         named = isinstance(path[-1], str) and path[-1] in problem.text
@@ -193,7 +193,7 @@ def problem_of(details: ErrorDetails, document: Document, top: type[BaseModel] =
     """What pydantic found in a document of kind `top`, as a line."""
     path, holder = _real(details["loc"], top)
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
-    expected = _TYPES.get(kind)
+    expected = _EXPECTED_BY_ERROR.get(kind)
     what = found(value)
     if kind == "found_expected":
         expected = context["expected"]
@@ -217,8 +217,8 @@ def problem_of(details: ErrorDetails, document: Document, top: type[BaseModel] =
         expected = one_of(name, _kinds(holder, path))
     elif kind == "literal_error":
         expected = one_of(value, context["expected"].replace("'", "").replace(" or ", ", ").split(", "))
-    elif kind in _BOUNDS:
-        words, name = _BOUNDS[kind]
+    elif kind in _BOUND_WORDS:
+        words, name = _BOUND_WORDS[kind]
         expected = f"{words} {context[name]}"
         if "length" in name:
             what = str(context.get("actual_length", len(value)))

@@ -11,7 +11,7 @@ from tailback.errors import found
 from tailback.scenario import declared
 from tailback.scenario.fields import Part, Priority, setting
 
-DATA = "data"
+AS_DATA = "data"
 """The word for CNPs that have the marks of the packets that they answer."""
 
 
@@ -23,7 +23,7 @@ def _whole(value: Any, most: int, least: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-class Numbered(NamedTuple):
+class NumberMapping(NamedTuple):
     """The rules of a mapping from numbers to numbers, for pydantic. YAML has its keys as text."""
 
     key: str
@@ -81,7 +81,7 @@ class _CnpRule:
 
     @staticmethod
     def _validate(value: Any) -> Any:
-        if value != DATA and not _whole(value, 7):
+        if value != AS_DATA and not _whole(value, 7):
             raise _refusal("a priority of 0 to 7, or data")
         return value
 
@@ -93,7 +93,7 @@ class _CnpRule:
     def __get_pydantic_json_schema__(
         self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 7}, {"const": DATA}]}
+        return {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 7}, {"const": AS_DATA}]}
 
 
 def _each_once(value: list[int]) -> list[int]:
@@ -106,9 +106,9 @@ Priorities = Annotated[list[Priority], AfterValidator(_each_once)]
 """A field that holds several priorities."""
 CnpPriority = Annotated[int | Literal["data"], _CnpRule()]
 """A field that holds a priority, or `data`."""
-DscpMap = Annotated[dict[int, int], Numbered("DSCP", 63, "a priority", 0, 7)]
-PcpMap = Annotated[dict[int, int], Numbered("PCP", 7, "a priority", 0, 7)]
-Weights = Annotated[dict[int, int], Numbered("priority", 7, "shares in %", 1, 100, total=100)]
+DscpMap = Annotated[dict[int, int], NumberMapping("DSCP", 63, "a priority", 0, 7)]
+PcpMap = Annotated[dict[int, int], NumberMapping("PCP", 7, "a priority", 0, 7)]
+Weights = Annotated[dict[int, int], NumberMapping("priority", 7, "shares in %", 1, 100, total=100)]
 """Shares of the bandwidth in per cent, by priority."""
 
 

@@ -13,13 +13,12 @@ from tailback.scenario import declared
 from tailback.scenario.controllers import Kind
 from tailback.scenario.declared import Message, Start
 from tailback.scenario.fields import Dscp, Part, Priority, like, refuse, setting
-from tailback.scenario.hosts import ALL, HostSet
-from tailback.scenario.roce import Roce
+from tailback.scenario.hosts import ALL_HOSTS, HostSet
 from tailback.units import DURATION, RATE, SIZE
 
 Size = Annotated[int, SIZE.between("1B", "1TB")]
 _Algorithm = Literal["ring", "direct", "halving-doubling", "double-binary-tree", "hierarchical"]
-ALGORITHMS: dict[str, tuple[_Algorithm, ...]] = {
+COLLECTIVE_ALGORITHMS: dict[str, tuple[_Algorithm, ...]] = {
     "all-reduce": ("ring", "direct", "halving-doubling", "double-binary-tree", "hierarchical"),
     "all-gather": ("ring", "direct", "halving-doubling", "hierarchical"),
     "reduce-scatter": ("ring", "direct", "halving-doubling", "hierarchical"),
@@ -27,9 +26,29 @@ ALGORITHMS: dict[str, tuple[_Algorithm, ...]] = {
     "broadcast": ("ring", "direct", "double-binary-tree", "hierarchical"),
 }
 """How each collective can be carried out."""
-USUAL: dict[str, _Algorithm] = {kind: "direct" if kind == "all-to-all" else "ring" for kind in ALGORITHMS}
+DEFAULT_ALGORITHMS: dict[str, _Algorithm] = {
+    kind: "direct" if kind == "all-to-all" else "ring" for kind in COLLECTIVE_ALGORITHMS
+}
 """How each is carried out unless a scenario says otherwise."""
-_NCCL = "NVIDIA NCCL: rings are its algorithm for large sizes"
+_NCCL_SOURCE = "NVIDIA NCCL: rings are its algorithm for large sizes"
+
+
+class Roce(Part):
+    """In which class it is sent, and how it is controlled."""
+
+    priority: Priority = setting(
+        3, "Priority (PCP) of data and ACKs.", "Mellanox community DOC-2591: RoCE in priority 3"
+    )
+    dscp: Dscp | None = setting(
+        None,
+        "DSCP of data and ACKs; null: 8 times the priority.",
+        "RFC 2474, section 4.2.2: the class selector of the priority",
+    )
+    congestion: Kind | None = setting(
+        None,
+        "Its own congestion control; null: that of each sending host.",
+        "host.congestion, host.congestion_by_host",
+    )
 
 
 class Servers(Part):
@@ -62,7 +81,7 @@ class Ranks(Part):
     """What ranks of any job have: where they are, and in which class they send."""
 
     hosts: HostSet = setting(
-        (ALL,), "Hosts that ranks may be on, in this order.", "assumption: the whole network takes part"
+        (ALL_HOSTS,), "Hosts that ranks may be on, in this order.", "assumption: the whole network takes part"
     )
     ranks: int | None = setting(
         None,
@@ -120,14 +139,14 @@ class Ranks(Part):
         return self
 
 
-_SIZE = "Its size as nccl-tests counts it: all that a rank sends or receives, whichever is more."
+_SIZE_ABOUT = "Its size as nccl-tests counts it: all that a rank sends or receives, whichever is more."
 _CHANNELS_TEXT = "Parts that run side by side, each on queue pairs of its own."
-_CHANNELS = "assumption: one; NCCL takes more, which share the link"
+_CHANNELS_SOURCE = "assumption: one; NCCL takes more, which share the link"
 _CHUNK_TEXT = (
     "Largest message; null: a whole share. Whatever waits for a message waits for its chunk only; chunks "
     "follow each other on a queue pair that they share, and run side by side where each has its own."
 )
-_CHUNK = "assumption: as the closed forms have it"
+_CHUNK_SOURCE = "assumption: as the closed forms have it"
 _Channels = Annotated[int, Field(ge=1, le=64)]
 
 
@@ -146,8 +165,8 @@ def changed(part: Part, names: set[str]) -> list[str]:
 class _Parts(Part):
     """How a collective is cut."""
 
-    channels: _Channels = setting(1, _CHANNELS_TEXT, _CHANNELS)
-    chunk: Size | None = setting(None, _CHUNK_TEXT, _CHUNK)
+    channels: _Channels = setting(1, _CHANNELS_TEXT, _CHANNELS_SOURCE)
+    chunk: Size | None = setting(None, _CHUNK_TEXT, _CHUNK_SOURCE)
 
 
 class _Alone(Ranks, _Parts):
@@ -171,17 +190,17 @@ class AllReduce(_Alone):
     """All-reduce: every rank gets the sum of what all ranks have."""
 
     kind: Literal["all-reduce"] = Field(description="The kind of traffic.")
-    size: Size = Field(description=_SIZE)
-    algorithm: _Algorithm = setting("ring", "How it is carried out.", _NCCL)
+    size: Size = Field(description=_SIZE_ABOUT)
+    algorithm: _Algorithm = setting("ring", "How it is carried out.", _NCCL_SOURCE)
 
 
 class AllGather(_Alone):
     """All-gather: every rank gets what all ranks have; size is that of all together."""
 
     kind: Literal["all-gather"] = Field(description="The kind of traffic.")
-    size: Size = Field(description=_SIZE)
+    size: Size = Field(description=_SIZE_ABOUT)
     algorithm: Literal["ring", "direct", "halving-doubling", "hierarchical"] = setting(
-        "ring", "How it is carried out.", _NCCL
+        "ring", "How it is carried out.", _NCCL_SOURCE
     )
 
 
@@ -189,9 +208,9 @@ class ReduceScatter(_Alone):
     """Reduce-scatter: every rank gets a share of the sum of what all ranks have; size is that of the sum."""
 
     kind: Literal["reduce-scatter"] = Field(description="The kind of traffic.")
-    size: Size = Field(description=_SIZE)
+    size: Size = Field(description=_SIZE_ABOUT)
     algorithm: Literal["ring", "direct", "halving-doubling", "hierarchical"] = setting(
-        "ring", "How it is carried out.", _NCCL
+        "ring", "How it is carried out.", _NCCL_SOURCE
     )
 
 
@@ -199,9 +218,9 @@ class Broadcast(_Alone):
     """Broadcast: every rank gets what the first one has."""
 
     kind: Literal["broadcast"] = Field(description="The kind of traffic.")
-    size: Size = Field(description=_SIZE)
+    size: Size = Field(description=_SIZE_ABOUT)
     algorithm: Literal["ring", "direct", "double-binary-tree", "hierarchical"] = setting(
-        "ring", "How it is carried out.", _NCCL
+        "ring", "How it is carried out.", _NCCL_SOURCE
     )
 
 
@@ -261,7 +280,7 @@ class Step(_Parts):
     )
     size: Size | None = setting(None, "Its size as nccl-tests counts it.", "a collective has to have one")
     algorithm: _Algorithm | None = setting(
-        None, "How it is carried out. null: direct for all-to-all, ring for all others.", _NCCL
+        None, "How it is carried out. null: direct for all-to-all, ring for all others.", _NCCL_SOURCE
     )
     overlap: bool = setting(
         False,
@@ -278,7 +297,7 @@ class Step(_Parts):
         if self.collective is not None:
             if self.size is None:
                 raise refuse("size", "nothing", "the size of the collective")
-            known = ALGORITHMS[self.collective]
+            known = COLLECTIVE_ALGORITHMS[self.collective]
             if self.algorithm is not None and self.algorithm not in known:
                 raise refuse("algorithm", f'"{self.algorithm}"', f"one of {', '.join(known)}")
         elif other := changed(self, set(Step.model_fields) - {given[0]}):
@@ -293,7 +312,7 @@ class Job(Ranks):
     steps: list[Step] = Field(description="What every rank does, in turn.", min_length=1, max_length=1000)
 
 
-COLLECTIVES = (AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast)
+COLLECTIVE_ITEMS = (AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast)
 Collective: TypeAlias = AllReduce | AllGather | ReduceScatter | AllToAll | Broadcast
 
 
@@ -301,7 +320,7 @@ def is_job(item: object) -> TypeGuard[Collective | Job]:
     """Whether a traffic item is one of ranks whose messages wait for each other."""
     if isinstance(item, AllToAll):
         return item.size is not None
-    return isinstance(item, (*COLLECTIVES, Job))
+    return isinstance(item, (*COLLECTIVE_ITEMS, Job))
 
 
 def steps_of(item: Collective | Job) -> list[Step]:

@@ -10,19 +10,19 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tailback.errors import Path, found
-from tailback.scenario.controllers import ABOUT, Controllers
+from tailback.scenario.controllers import CONTROLLER_FACTS, Controllers
 from tailback.scenario.fields import Part
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Host, Scenario
-from tailback.scenario.profiles import About, profiles_of, resolve
+from tailback.scenario.profiles import ControllerFacts, profiles_of, resolve
 
 
-def about(scenario: Scenario, kind: str) -> About:
+def about(scenario: Scenario, kind: str) -> ControllerFacts:
     """What is known of a controller."""
-    if kind in ABOUT:
-        return ABOUT[kind]
+    if kind in CONTROLLER_FACTS:
+        return CONTROLLER_FACTS[kind]
     uses = scenario.own_controllers[kind].uses
-    return About(
+    return ControllerFacts(
         "",
         each_ack=uses["each_ack"],
         reads_switches=uses["telemetry"],

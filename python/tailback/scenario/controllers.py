@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tailback.scenario.fields import Flag, Part, setting
-from tailback.scenario.profiles import About, Names, Profile, Signal
+from tailback.scenario.profiles import ControllerFacts, ControllerNames, Profile, Signal
 from tailback.units import DURATION, RATE, SIZE
 
-NAMES = (
+BUILT_IN_CONTROLLERS = (
     "dcqcn",
     "hpcc",
     "pint",
@@ -23,7 +23,7 @@ NAMES = (
     "none",
 )
 """The built-in controllers."""
-Kind = Annotated[str, Names(NAMES)]
+Kind = Annotated[str, ControllerNames(BUILT_IN_CONTROLLERS)]
 """A field that names a controller, built in or given in Python."""
 
 
@@ -614,8 +614,8 @@ class Controllers(Part):
     swift: Swift = Field(default_factory=Swift, description="Swift's parameters, where congestion is swift.")
 
 
-ABOUT: dict[str, About] = {
-    "dcqcn": About(
+CONTROLLER_FACTS: dict[str, ControllerFacts] = {
+    "dcqcn": ControllerFacts(
         "DCQCN: a profile, and what differs from it under the mlnx names, in the NIC's own units.",
         each_ack=False,
         reads_switches=False,
@@ -623,7 +623,7 @@ ABOUT: dict[str, About] = {
         marks=True,
         signals=(Signal("alpha", "", "The estimate of congestion, 0 to 1."),),
     ),
-    "hpcc": About(
+    "hpcc": ControllerFacts(
         "HPCC: switches write their load into packets, and the sender computes its window from it.",
         each_ack=True,
         reads_switches=True,
@@ -631,7 +631,7 @@ ABOUT: dict[str, About] = {
         marks=False,
         signals=(),
     ),
-    "pint": About(
+    "pint": ControllerFacts(
         "PINT: HPCC, where a packet brings the largest load of its route in a byte or two.",
         each_ack=True,
         reads_switches=True,
@@ -645,7 +645,7 @@ ABOUT: dict[str, About] = {
             ),
         ),
     ),
-    "timely": About(
+    "timely": ControllerFacts(
         "TIMELY: the rate follows the gradient of the round-trip time.",
         each_ack=False,
         reads_switches=False,
@@ -655,7 +655,7 @@ ABOUT: dict[str, About] = {
             Signal("rtt_ps", "ps", "Round-trip time of the last completion event; 0 before the first."),
         ),
     ),
-    "dctcp": About(
+    "dctcp": ControllerFacts(
         "DCTCP with a rate: the share of marks sets the cut. Its ECN threshold K belongs to the switch.",
         each_ack=True,
         reads_switches=False,
@@ -663,7 +663,7 @@ ABOUT: dict[str, About] = {
         marks=False,
         signals=(Signal("alpha", "", "Average share of marked bytes, 0 to 1."),),
     ),
-    "swift": About(
+    "swift": ControllerFacts(
         "Swift: a window that holds the round-trip time at a target, which grows with the number of flows and of hops.",
         each_ack=True,
         reads_switches=False,
@@ -679,7 +679,7 @@ ABOUT: dict[str, About] = {
             ),
         ),
     ),
-    "none": About(
+    "none": ControllerFacts(
         "No congestion control: every queue pair sends at line rate.",
         each_ack=False,
         reads_switches=False,
@@ -687,7 +687,7 @@ ABOUT: dict[str, About] = {
         marks=False,
         signals=(),
     ),
-    "rhcc": About(
+    "rhcc": ControllerFacts(
         "RHCC's sender: a rate that follows the receiver's delay.",
         each_ack=False,
         reads_switches=False,

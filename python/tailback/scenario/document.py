@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
@@ -25,12 +25,12 @@ from tailback.errors import InputError, Path, Problem, found
 from tailback.limits import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES, SCENARIO_BYTES
 from tailback.units import format_size
 
-_TAG = "tag:yaml.org,2002:"
-_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
-_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INFINITY = re.compile(r"[-+]?\.(inf|Inf|INF)")
+_YAML_TAG_PREFIX = "tag:yaml.org,2002:"
+_INTEGER_PATTERN = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT_PATTERN = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INFINITY_PATTERN = re.compile(r"[-+]?\.(inf|Inf|INF)")
 _LONGEST_NUMBER = 100
-_WORDS: dict[str, bool | None] = {
+_CONSTANT_WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -179,9 +179,9 @@ class _Builder:
             return None
         self.open.add(id(node))
         try:
-            if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+            if isinstance(node, yaml.MappingNode) and node.tag == _YAML_TAG_PREFIX + "map":
                 return self._mapping(node, path)
-            if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+            if isinstance(node, yaml.SequenceNode) and node.tag == _YAML_TAG_PREFIX + "seq":
                 return [self.build(item, (*path, i), self.place(item)) for i, item in enumerate(node.value)]
             if isinstance(node, yaml.ScalarNode):
                 return self._scalar(node, path)
@@ -209,7 +209,7 @@ class _Builder:
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> Any:
         text: str = node.value
-        tag = node.tag.removeprefix(_TAG)
+        tag = node.tag.removeprefix(_YAML_TAG_PREFIX)
         if tag == "plain":
             return _plain_scalar(text)
         if tag == "str":
@@ -222,19 +222,19 @@ class _Builder:
 
 
 # A plain scalar without a tag is marked as one, so that `!!str 5` and `5` can be told apart.
-_Loader.add_implicit_resolver(_TAG + "plain", re.compile(""), None)
+_Loader.add_implicit_resolver(_YAML_TAG_PREFIX + "plain", re.compile(""), None)
 
 
 def _plain_scalar(text: str) -> Any:
     """The value of a plain scalar by the YAML 1.2 core schema."""
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _CONSTANT_WORDS:
+        return _CONSTANT_WORDS[text]
     if len(text) <= _LONGEST_NUMBER:
-        if _INTEGER.fullmatch(text):
+        if _INTEGER_PATTERN.fullmatch(text):
             return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
-        if _NUMBER.fullmatch(text):
+        if _FLOAT_PATTERN.fullmatch(text):
             return float(text)
-        if _INFINITY.fullmatch(text):
+        if _INFINITY_PATTERN.fullmatch(text):
             return -math.inf if text[0] == "-" else math.inf
         if text in (".nan", ".NaN", ".NAN"):
             return math.nan
@@ -323,3 +323,17 @@ def from_python(value: Mapping[str, object], label: str = "") -> Document:
     if problems:
         raise InputError(problems)
     return document
+
+
+def flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value below, by its dotted path; a list of plain values, and what is empty, is one value."""
+    entries: Iterable[tuple[Any, Any]] | None = None
+    if isinstance(value, Mapping) and value:
+        entries = value.items()
+    elif isinstance(value, list) and any(isinstance(one, (Mapping, list)) for one in value):
+        entries = enumerate(value)
+    if entries is None:
+        yield name, value
+        return
+    for key, one in entries:
+        yield from flat(one, f"{name}.{key}" if name else str(key))

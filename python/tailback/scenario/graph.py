@@ -10,14 +10,14 @@ from pydantic import Field, ValidationError
 
 from tailback.errors import InputError, Path, dotted, found, one_line, one_of, plain
 from tailback.limits import HPCC_TOPOLOGY_BYTES, MAX_HOSTS, MAX_LINKS, SCENARIO_BYTES
+from tailback.scenario.declared import Link
 from tailback.scenario.document import from_yaml
 from tailback.scenario.fields import Part
-from tailback.scenario.hosts import ALL, NAME, check_entry, count_of, expand
-from tailback.scenario.link import Link, Read
-from tailback.scenario.network import Network, Wire
+from tailback.scenario.hosts import ALL_HOSTS, NODE_NAME_PATTERN, check_entry, count_of, expand
+from tailback.scenario.network import Network, ReadFile, Wire
 
-_NAME = re.compile(NAME)
-_LINE = 'a link such as "h0 sw0" or "sw0 sw1 400Gbps 1us 1e-6"'
+_NAME_REGEX = re.compile(NODE_NAME_PATTERN)
+_EXPECTED_LINK = 'a link such as "h0 sw0" or "sw0 sw1 400Gbps 1us 1e-6"'
 
 
 class NetworkError(ValueError):
@@ -33,7 +33,9 @@ class Graph(Part):
     """Any network, link by link. What is no switch is a host, and has exactly one link."""
 
     kind: Literal["graph"] = Field(description="The form of the network.")
-    switches: list[str] = Field(description="Names of the switches.", min_length=1, max_length=20_000)
+    switches: list[str] = Field(
+        description="ControllerNames of the switches.", min_length=1, max_length=20_000
+    )
     links: list[str] = Field(
         description='Links: "h0 sw0", or with rate, delay and loss of their own "sw0 sw1 400Gbps 1us 1e-6". '
         'A range on the left, "h0..h15 sw0", gives every host of it such a link.',
@@ -42,7 +44,7 @@ class Graph(Part):
     )
     link: Link = Field(default_factory=Link, description="What a link has that its line does not give.")
 
-    def network(self, _read: Read) -> Network:
+    def network(self, _read: ReadFile) -> Network:
         """Hosts in the order in which the links name them."""
         return from_lines(self.switches, self.links, self.link)
 
@@ -62,7 +64,7 @@ class File(Part):
         default_factory=Link, description="What a link has that its line in a YAML file does not give."
     )
 
-    def network(self, read: Read) -> Network:
+    def network(self, read: ReadFile) -> Network:
         """As the file has it."""
         most = SCENARIO_BYTES if is_yaml(self.path) else HPCC_TOPOLOGY_BYTES
         return from_file(self.path, read(self.path, most), self.link)
@@ -75,7 +77,7 @@ def from_lines(switches: list[str], lines: Iterable[str], link: Link) -> Network
         NetworkError: the first link or name that is impossible.
     """
     for number, name in enumerate(switches):
-        if not _NAME.fullmatch(name) or name == ALL:
+        if not _NAME_REGEX.fullmatch(name) or name == ALL_HOSTS:
             text = f"found {found(name)}, expected a name of letters, digits, '_' and '-', a letter first"
             raise NetworkError(("switches", number), text)
     if len(set(switches)) < len(switches):
@@ -95,10 +97,10 @@ def _wires(line: str, link: Link, most: int) -> list[Wire]:
     """The links of a line, of which there may be `most`."""
     words = line.split()
     if not 2 <= len(words) <= 5:
-        raise ValueError(f"found {found(line)}, expected {_LINE}")
+        raise ValueError(f"found {found(line)}, expected {_EXPECTED_LINK}")
     left, right, *rest = words
-    if check_entry(left) is not None or ALL in (left, right) or not _NAME.fullmatch(right):
-        raise ValueError(f"found {found(line)}, expected {_LINE}")
+    if check_entry(left) is not None or ALL_HOSTS in (left, right) or not _NAME_REGEX.fullmatch(right):
+        raise ValueError(f"found {found(line)}, expected {_EXPECTED_LINK}")
     if count_of(left) > most:
         raise ValueError(f"found {found(line)} and more than {MAX_LINKS} links, expected at most that many")
     own: dict[str, Any] = dict(zip(("rate", "delay", "loss"), rest, strict=False))

@@ -31,7 +31,7 @@ class Rhcc(declared.RhccReceiver, RhccSender, _Halves):
     """RHCC: the receiver takes memory bandwidth from its CPUs, the sender follows the receiver's delay."""
 
 
-class _Switch(Part):
+class _Enabled(Part):
     """Whether it is on."""
 
     enabled: bool = setting(
@@ -39,7 +39,7 @@ class _Switch(Part):
     )
 
 
-class HostCc(declared.HostCc, _Switch):
+class HostCc(declared.HostCc, _Enabled):
     """HostCC: the receiver sets its CPUs' memory bandwidth and marks packets before the transport."""
 
 

@@ -20,7 +20,7 @@ from tailback.scenario.fields import (
 from tailback.scenario.hosts import HostSet
 from tailback.units import format_size, rate
 
-_WAN = "Wan et al. (RHCC), APNet 2024"
+_RHCC_SOURCE = "Wan et al. (RHCC), APNet 2024"
 
 CACHE_LINE_BYTES = 64
 TLP_OVERHEAD_BYTES = 4 + 16 + 4
@@ -56,7 +56,7 @@ def _memory(channels: int, megatransfers: int) -> int:
     return channels * 64 * megatransfers * 10**6 * 8 // 10
 
 
-PRESETS = {
+PCIE_PRESETS = {
     "pcie3-x8": Preset(8, 8, 93, rate("265.6Gbps"), 2),
     "pcie3-x16": Preset(8, 16, 93, rate("265.6Gbps"), 2),
     "pcie4-x16": Preset(16, 16, 186, _memory(8, 3200), 8),
@@ -162,7 +162,7 @@ class HostPath(declared.HostPath, _Ends):
 
     def resolved(self) -> HostPath:
         """The same with the preset's values in place of null."""
-        preset = PRESETS[self.preset]
+        preset = PCIE_PRESETS[self.preset]
         link = self.rate or preset.rate
         write = self.max_payload
         return self.model_copy(

@@ -14,14 +14,14 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from tailback.limits import MAX_HOSTS, MAX_NAMED_HOSTS
 
-ALL = "all"
+ALL_HOSTS = "all"
 """The word for every host of the network."""
 
-NAME = r"[A-Za-z][A-Za-z0-9_-]{0,40}"
+NODE_NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_-]{0,40}"
 """What a host or a switch may be called."""
-_ENTRY = re.compile(rf"({NAME})(?:\.\.({NAME}))?")
-_EXPECTED = "a host such as h0, a range such as h0..h15, all, or a list of these"
-_LONGEST = 120
+_ENTRY_PATTERN = re.compile(rf"({NODE_NAME_PATTERN})(?:\.\.({NODE_NAME_PATTERN}))?")
+_EXPECTED_HOSTS = "a host such as h0, a range such as h0..h15, all, or a list of these"
+_MAX_ENTRY_CHARS = 120
 TOO_MANY_NAMED = f"at most {MAX_NAMED_HOSTS} hosts named in all"
 """What was expected where the sets of a scenario name more."""
 
@@ -53,7 +53,7 @@ def _spans(first: str, last: str) -> list[range] | None:
 
 def split_entry(entry: str) -> tuple[str, str] | None:
     """First and last name of an entry (the same for a single name); none if it is not one."""
-    match = _ENTRY.fullmatch(entry) if len(entry) <= _LONGEST else None
+    match = _ENTRY_PATTERN.fullmatch(entry) if len(entry) <= _MAX_ENTRY_CHARS else None
     return (match[1], match[2] or match[1]) if match else None
 
 
@@ -82,14 +82,14 @@ def count_of(entry: str) -> int:
 
 def names(hosts: tuple[str, ...], every: list[str]) -> list[str]:
     """All hosts of a set, in the order in which they are written; `every` are the hosts of the network."""
-    return [name for entry in hosts for name in (every if entry == ALL else expand(entry))]
+    return [name for entry in hosts for name in (every if entry == ALL_HOSTS else expand(entry))]
 
 
 def check_entry(entry: object) -> str | None:
     """What was expected instead of an entry; none if it is one."""
     ends = split_entry(entry) if isinstance(entry, str) else None
     if ends is None:
-        return _EXPECTED
+        return _EXPECTED_HOSTS
     spans = _spans(*ends)
     if spans is None:
         return "a range of two names that differ in their numbers only"
@@ -122,7 +122,7 @@ class _Rule:
             # A single range names no host twice.
             if expected is None and len(entries) > 1:
                 found = set(expand(entry))
-                if not seen.isdisjoint(found) or ALL in seen | found:
+                if not seen.isdisjoint(found) or ALL_HOSTS in seen | found:
                     expected = "every host once"
                 seen |= found
             if expected:
@@ -147,10 +147,10 @@ class _Rule:
     def __get_pydantic_json_schema__(
         self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        entry = {"type": "string", "pattern": f"^{_ENTRY.pattern}$".replace("(?:", "(")}
+        entry = {"type": "string", "pattern": f"^{_ENTRY_PATTERN.pattern}$".replace("(?:", "(")}
         return {
             "anyOf": [entry, {"type": "array", "items": entry, "minItems": 1}],
-            "examples": ["h16", "h0..h15", ["h0", "h4..h7"], ALL],
+            "examples": ["h16", "h0..h15", ["h0", "h4..h7"], ALL_HOSTS],
         }
 
 

@@ -16,7 +16,7 @@ from tailback.limits import MAX_DEPTH, SCENARIO_BYTES
 from tailback.scenario.build import build
 from tailback.scenario.document import Document, from_python, from_yaml
 from tailback.scenario.model import Scenario
-from tailback.scenario.setups import fill
+from tailback.scenario.presets import fill
 from tailback.units import format_size
 
 STANDARD_INPUT = "-"
@@ -83,7 +83,7 @@ def _finish(
     if problems:
         raise InputError(problems)
     scenario.filled.update(filled.sources)
-    scenario.given_of_setups.update(filled.given)
+    scenario.overridden_presets.update(filled.given)
     return scenario
 
 
@@ -99,7 +99,7 @@ def _shared_beside(document: Document, filled: Mapping[Path, str]) -> list[Probl
 
 
 def _put_controllers(document: Document, controllers: Mapping[str, Factory | str]) -> list[Problem]:
-    """Names controllers in a document, as if they were written there."""
+    """ControllerNames controllers in a document, as if they were written there."""
     problems = []
     for name, one in controllers.items():
         text, origin = (one, "--controller") if isinstance(one, str) else (source_of(one), "")

@@ -44,7 +44,7 @@ from tailback.scenario.traffic import Churn, TcpStreams, Traffic, Write
 from tailback.scenario.veth import BETWEEN_NAMESPACES, Veth, VethTopology
 from tailback.units import format_duration
 
-MOST_UNTIL_DONE = "100s"
+MAX_DURATION_UNTIL_DONE = "100s"
 """The bound of a run until all is done whose file names none."""
 
 
@@ -54,7 +54,7 @@ class Run(declared.Run):
     until: Literal["duration", "done"] = setting(
         "duration",
         "When the run ends. duration: then, or earlier if everything is sent. done: when everything is sent; "
-        f"duration is the most that it may take ({MOST_UNTIL_DONE} if not given), and traffic without an end "
+        f"duration is the most that it may take ({MAX_DURATION_UNTIL_DONE} if not given), and traffic without an end "
         "is refused.",
         "assumption: traffic may have no end",
     )
@@ -63,7 +63,7 @@ class Run(declared.Run):
     @classmethod
     def _bounded(cls, value: Any) -> Any:
         if isinstance(value, dict) and value.get("until") == "done":
-            return {"duration": MOST_UNTIL_DONE, **value}
+            return {"duration": MAX_DURATION_UNTIL_DONE, **value}
         return value
 
 
@@ -224,7 +224,7 @@ Presets = Annotated[
 
 
 @contextmanager
-def _naming(name: str) -> Iterator[None]:
+def _input_errors_of_file(name: str) -> Iterator[None]:
     """Around reading a file that a scenario names: what is wrong with it is a InputError."""
     try:
         yield
@@ -297,7 +297,7 @@ class Scenario(Part):
 
     _origins: dict[Path, str] = PrivateAttr(default_factory=dict)
     _filled: dict[Path, str] = PrivateAttr(default_factory=dict)
-    _given_of_setups: dict[Path, tuple[Any, str]] = PrivateAttr(default_factory=dict)
+    _overridden_presets: dict[Path, tuple[Any, str]] = PrivateAttr(default_factory=dict)
     _folder: FilePath = PrivateAttr(default_factory=FilePath)
     _inputs: dict[str, bytes] = PrivateAttr(default_factory=dict)
     _long_inputs: dict[str, UnchangedFile] = PrivateAttr(default_factory=dict)
@@ -333,9 +333,9 @@ class Scenario(Part):
         return self._filled
 
     @property
-    def given_of_setups(self) -> dict[Path, tuple[Any, str]]:
+    def overridden_presets(self) -> dict[Path, tuple[Any, str]]:
         """What `preset` and `qos` would have filled in had it not been given: the value, and its source."""
-        return self._given_of_setups
+        return self._overridden_presets
 
     @property
     def own_controllers(self) -> dict[str, Checked]:
@@ -381,7 +381,7 @@ class Scenario(Part):
             InputError: it cannot be read.
         """
         if name not in self._inputs or len(self._inputs[name]) > most:
-            with _naming(name):
+            with _input_errors_of_file(name):
                 self._inputs[name] = read_file(self._folder / name, most)
         return self._inputs[name]
 
@@ -391,7 +391,7 @@ class Scenario(Part):
         Raises:
             InputError: it cannot be read, or was changed since.
         """
-        with _naming(name):
+        with _input_errors_of_file(name):
             if name not in self._long_inputs:
                 self._long_inputs[name] = UnchangedFile(self._folder / name, most)
             return self._long_inputs[name].open()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+
+ReadFile = Callable[[str, int], bytes]
+"""Returns the content of a file that a scenario names; the number is its maximum size in bytes."""
 
 
 class Wire(NamedTuple):
@@ -88,7 +91,7 @@ class Network:
 
     @cached_property
     def tiers(self) -> list[list[str]]:
-        """Names by tier, hosts first."""
+        """ControllerNames by tier, hosts first."""
         rows: list[list[str]] = [[] for _ in range(max(self.tier_of.values(), default=0) + 1)]
         for name, tier in self.tier_of.items():
             rows[tier].append(name)

@@ -24,7 +24,7 @@ class Signal(NamedTuple):
     about: str
 
 
-class Names(NamedTuple):
+class ControllerNames(NamedTuple):
     """The rules of a field that names a controller, for pydantic: a built-in one, or one of the context."""
 
     built_in: tuple[str, ...]
@@ -48,7 +48,7 @@ class Names(NamedTuple):
         return {"anyOf": [{"enum": list(self.built_in)}, {"type": "string"}]}
 
 
-class About(NamedTuple):
+class ControllerFacts(NamedTuple):
     """What a controller is."""
 
     about: str

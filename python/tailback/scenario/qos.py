@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tailback.scenario.classes import Classification
 from tailback.scenario.model import Host, Scenario
 from tailback.scenario.switch import Switch, Thresholds
-from tailback.scenario.traffic import CONNECTIONS
+from tailback.scenario.traffic import CONNECTION_ITEMS
 from tailback.scenario.veth import BETWEEN_NAMESPACES
 
 
@@ -42,7 +42,9 @@ def code_points(scenario: Scenario) -> list[CodePoint]:
         if isinstance(item, BETWEEN_NAMESPACES):
             continue
         priorities = (
-            {item.priority} if isinstance(item, CONNECTIONS) else _priorities(scenario, index, item.priority)
+            {item.priority}
+            if isinstance(item, CONNECTION_ITEMS)
+            else _priorities(scenario, index, item.priority)
         )
         found.update(code_point(priority, item.dscp) for priority in priorities)
     return sorted(found)

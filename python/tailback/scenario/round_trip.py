@@ -38,7 +38,7 @@ class RoundTrip(NamedTuple):
         )
 
 
-class _Way(NamedTuple):
+class _PathTime(NamedTuple):
     """Time of a full packet along a way and of its ACK back, each on the slowest route, in ps."""
 
     packet: int
@@ -52,7 +52,7 @@ class _Host(NamedTuple):
     name: str
 
 
-_Neighbours = dict[str, list[tuple[str, _Way]]]
+_Neighbours = dict[str, list[tuple[str, _PathTime]]]
 
 
 def longest_round_trip(scenario: Scenario) -> RoundTrip:
@@ -84,8 +84,8 @@ def _longest(scenario: Scenario) -> RoundTrip:
     sizes = (scenario.host.mtu + extra + ROCE_OVERHEAD_BYTES + RETH_BYTES, ACK_WIRE_BYTES + extra)
     switches = set(network.switches)
 
-    def way(wire: Wire) -> _Way:
-        return _Way(*(-(-size * 8 * 10**12 // wire.rate) + wire.delay + latency for size in sizes))
+    def way(wire: Wire) -> _PathTime:
+        return _PathTime(*(-(-size * 8 * 10**12 // wire.rate) + wire.delay + latency for size in sizes))
 
     if network.bridges:
         bridge = scenario.bridge
@@ -139,24 +139,24 @@ def _alike(switches: dict[str, list[_Host]], neighbours: _Neighbours) -> list[li
     """Switches in groups that have the same links to the same others: from all of a group the ways to the
     rest of the network are the same. In a fat tree a group is a pod.
     """
-    groups: dict[frozenset[tuple[str, _Way]], list[str]] = {}
+    groups: dict[frozenset[tuple[str, _PathTime]], list[str]] = {}
     for switch in switches:
         groups.setdefault(frozenset(neighbours[switch]), []).append(switch)
     return list(groups.values())
 
 
-def _slowest_ways(start: str, neighbours: _Neighbours) -> dict[str, tuple[int, _Way]]:
+def _slowest_ways(start: str, neighbours: _Neighbours) -> dict[str, tuple[int, _PathTime]]:
     """From one switch to each: the links of a shortest route, and the slowest of these routes."""
-    found = {start: (0, _Way(0, 0))}
-    frontier, links = {start: _Way(0, 0)}, 0
+    found = {start: (0, _PathTime(0, 0))}
+    frontier, links = {start: _PathTime(0, 0)}, 0
     while frontier:
         links += 1
-        following: dict[str, _Way] = {}
+        following: dict[str, _PathTime] = {}
         for node, (packet, ack) in frontier.items():
             for other, link in neighbours[node]:
                 if other not in found:
-                    slowest = following.get(other, _Way(0, 0))
-                    following[other] = _Way(
+                    slowest = following.get(other, _PathTime(0, 0))
+                    following[other] = _PathTime(
                         max(slowest.packet, packet + link.packet), max(slowest.ack, ack + link.ack)
                     )
         found.update({node: (links, way) for node, way in following.items()})

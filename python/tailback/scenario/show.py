@@ -30,7 +30,7 @@ from tailback.scenario.tcp import Tcp
 from tailback.scenario.traffic import Churn, Write
 from tailback.units import format_duration, format_rate, format_size
 
-_AUTO: dict[str, Callable[[Scenario], str]] = {
+_AUTO_VALUES: dict[str, Callable[[Scenario], str]] = {
     "headroom": lambda scenario: _sizes(headrooms(scenario)),
     "lossy": lambda scenario: _lossy(scenario),
     "xoff": lambda scenario: _sizes(xoff for xoff, _ in every_threshold(scenario)),
@@ -45,17 +45,17 @@ _AUTO: dict[str, Callable[[Scenario], str]] = {
 }
 """What `auto` stands for, in words."""
 
-_CONTROLS: tuple[Any, ...] = tuple(field.annotation for field in Controllers.model_fields.values())
-_FILES = ("path", "file", "sizes", "graph")
+_CONTROLLER_SECTIONS: tuple[Any, ...] = tuple(field.annotation for field in Controllers.model_fields.values())
+_FILE_KEYS = ("path", "file", "sizes", "graph")
 """Keys that may name a file."""
-INPUTS = "inputs"
+INPUTS_FOLDER = "inputs"
 """Folder of a result with the files that its scenario names."""
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_ .-]*[A-Za-z0-9_]|[0-9]+(?:\.[0-9]+)?[A-Za-z]+")
-"""Names, and quantities with their units."""
-_LONG_LIST = 16
+_UNQUOTED_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_ .-]*[A-Za-z0-9_]|[0-9]+(?:\.[0-9]+)?[A-Za-z]+")
+"""ControllerNames, and quantities with their units."""
+_MAX_INLINE_ITEMS = 16
 """Lists of more texts than this have a line for each."""
 
-_WIDEST = 44
+_MAX_ALIGNED_CHARS = 44
 """Values longer than this do not push the comments of all other lines to the right."""
 
 
@@ -81,7 +81,7 @@ def show(scenario: Scenario, *, comments: bool = True, files: Mapping[str, str] 
 def shown(scenario: Scenario, files: Mapping[str, str]) -> tuple[str, str]:
     """What `show` gives without comments, and with them."""
     lines = list(_mapping(scenario, scenario, (), 0, files))
-    width = max(len(line.text) for line in lines if line.comment and len(line.text) <= _WIDEST)
+    width = max(len(line.text) for line in lines if line.comment and len(line.text) <= _MAX_ALIGNED_CHARS)
     commented = (f"{line.text:<{width}}  # {line.comment}" if line.comment else line.text for line in lines)
     return "".join(f"{line.text}\n" for line in lines), "".join(f"{line}\n" for line in commented)
 
@@ -114,7 +114,7 @@ def input_names(scenario: Scenario) -> dict[str, str]:
             number += 1
             copy = f"{number}-{last}"
         taken.add(copy.lower())
-        names[name] = f"{INPUTS}/{copy}"
+        names[name] = f"{INPUTS_FOLDER}/{copy}"
     return names
 
 
@@ -130,7 +130,7 @@ def _mapping(
     if isinstance(part, HostPath):
         part, usual_part = part.resolved(), part.usual()
     dumped = part.model_dump(by_alias=True)
-    sources, absent = _worked_out(scenario, part), _absent(scenario)
+    sources, absent = _derived_values(scenario, part), _absent(scenario)
     for name, field in type(part).model_fields.items():
         key = field.alias or name
         if part is scenario and key in absent:
@@ -148,7 +148,7 @@ def _mapping(
                 for number, line in enumerate(_mapping(scenario, item, (*here, index), indent + 4, files)):
                     text = line.text if number else f"{' ' * (indent + 2)}- {line.text.lstrip()}"
                     yield line._replace(text=text)
-        elif isinstance(value, list) and len(value) > _LONG_LIST:
+        elif isinstance(value, list) and len(value) > _MAX_INLINE_ITEMS:
             yield _Line(head, _origin(scenario, here, ""))
             for text in dumped[key]:
                 yield _Line(f"{' ' * (indent + 2)}- {_scalar(text)}")
@@ -156,7 +156,7 @@ def _mapping(
             resolved, source = sources.get(name, (dumped[key], _source(field)))
             comment = _origin(scenario, here, source)
             default, plain = "", comment
-            setup = scenario.given_of_setups.get(here)
+            setup = scenario.overridden_presets.get(here)
             follows = name in FOLLOW_FROM_PRESET and value == getattr(usual_part, name, None)
             if here in scenario.origins and here not in scenario.filled:
                 profile = _of_profile(scenario, part, name).get(name)
@@ -167,20 +167,20 @@ def _mapping(
                 elif profile is not None and profile[0] == dumped[key]:
                     default = one_line(f"default: {profile[1]}")
             # What is not in use is not worked out.
-            if value == "auto" and isinstance(part, _CONTROLS):
+            if value == "auto" and isinstance(part, _CONTROLLER_SECTIONS):
                 if any(part is section_of(scenario.host, kind) for kind in kinds(scenario)):
                     comment += _round_trip(scenario)
-            elif value == "auto" and name in _AUTO:  # a free text may be the same word
-                comment += _AUTO[name](scenario)
+            elif value == "auto" and name in _AUTO_VALUES:  # a free text may be the same word
+                comment += _AUTO_VALUES[name](scenario)
             default += comment.removeprefix(plain) if default else ""
-            if key in _FILES:
+            if key in _FILE_KEYS:
                 resolved = files.get(resolved, resolved)
             elif key == "controllers":
-                resolved = {own: _moved(text, files) for own, text in resolved.items()}
+                resolved = {own: _with_new_path(text, files) for own, text in resolved.items()}
             yield _Line(f"{head} {_scalar(resolved)}", comment, default)
 
 
-def _moved(text: str | None, files: Mapping[str, str]) -> str | None:
+def _with_new_path(text: str | None, files: Mapping[str, str]) -> str | None:
     """FILE.py:CLASS by the file's other name."""
     if text is None:
         return None
@@ -219,7 +219,7 @@ def _round_trip(scenario: Scenario) -> str:
     return f"; here {format_duration(found.time)}: {found.why}"
 
 
-def _worked_out(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str]]:
+def _derived_values(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str]]:
     """Values that depend on others, with their sources."""
     # What goes without saying has to be said here: this text loads again.
     found: dict[str, tuple[Any, str]] = {}
@@ -264,7 +264,7 @@ def _of_profile(scenario: Scenario, part: BaseModel, name: str) -> dict[str, tup
     """What a setting would be if it was left to a profile."""
     if not isinstance(part, Part) or not profiles_of(part) or name not in parameters(part):
         return {}
-    return _worked_out(scenario, part.model_copy(update={name: None}))
+    return _derived_values(scenario, part.model_copy(update={name: None}))
 
 
 def _is_default(value: Any, field: FieldInfo) -> bool:
@@ -309,7 +309,7 @@ def _key(name: str) -> str:
 
 def _is_plain(text: str) -> bool:
     """Whether the text means itself without quotes, in a list too."""
-    if _PLAIN.fullmatch(text) and text.lower() not in ("true", "false", "null"):
+    if _UNQUOTED_PATTERN.fullmatch(text) and text.lower() not in ("true", "false", "null"):
         return True
     if "," in text or "\n" in text or not text:
         return False

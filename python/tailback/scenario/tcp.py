@@ -9,7 +9,7 @@ from tailback.scenario.fields import refuse
 from tailback.units import format_duration, format_size
 from tailback.wire import TCP_HEADER_BYTES
 
-MOST_CONNECTIONS = 65_536
+MAX_CONNECTIONS = 65_536
 """Most connections of a pair of hosts: a port has 16 bits."""
 
 

@@ -16,10 +16,10 @@ from tailback.limits import (
     MAX_PORTS,
     MAX_STAR_HOSTS,
 )
+from tailback.scenario.declared import Link
 from tailback.scenario.fields import ByKind, Part, refuse, setting
 from tailback.scenario.graph import File, Graph
-from tailback.scenario.link import Link, Read
-from tailback.scenario.network import Network, Wire, mesh
+from tailback.scenario.network import Network, ReadFile, Wire, mesh
 from tailback.scenario.veth import VethTopology
 from tailback.units import format_rate
 
@@ -61,7 +61,7 @@ class PointToPoint(Part):
     kind: Literal["point-to-point"] = Field(description="The form of the network.")
     link: Link = Field(default_factory=Link, description="The cable, with the ports at its ends.")
 
-    def network(self, _read: Read) -> Network:
+    def network(self, _read: ReadFile) -> Network:
         """Both hosts."""
         return Network(["h0", "h1"], [], _mesh(["h0"], ["h1"], self.link))
 
@@ -73,7 +73,7 @@ class BridgeTopology(Part):
     hosts: int = setting(2, "Number of hosts.", "assumption: two ports", ge=2, le=64)
     link: Link = Field(default_factory=Link, description="Every host's link.")
 
-    def network(self, _read: Read) -> Network:
+    def network(self, _read: ReadFile) -> Network:
         """Hosts and bridge."""
         hosts = _numbered("h", self.hosts)
         return Network(hosts, [], _mesh(hosts, ["br0"], self.link), bridges=["br0"])
@@ -86,7 +86,7 @@ class Star(Part):
     hosts: int = Field(description="Number of hosts.", ge=2, le=MAX_STAR_HOSTS)
     link: Link = Field(default_factory=Link, description="Every host's link.")
 
-    def network(self, _read: Read) -> Network:
+    def network(self, _read: ReadFile) -> Network:
         """Hosts and switch."""
         hosts = _numbered("h", self.hosts)
         return Network(hosts, ["sw0"], _mesh(hosts, ["sw0"], self.link))
@@ -103,7 +103,7 @@ class Dumbbell(Part):
         None, "The link between the switches, sw0-sw1. null: like a host's.", _AS_LINK
     )
 
-    def network(self, _read: Read) -> Network:
+    def network(self, _read: ReadFile) -> Network:
         """Hosts of the left side first."""
         left, right = _numbered("left", self.left), _numbered("right", self.right)
         wires = [*_mesh(left, ["sw0"], self.link), *_mesh(right, ["sw1"], self.link)]
@@ -133,7 +133,7 @@ class LeafSpine(Part):
         _few_links("spines", hosts, self.leaves, self.spines)
         return self
 
-    def network(self, _read: Read) -> Network:
+    def network(self, _read: ReadFile) -> Network:
         """Leaf after leaf."""
         leaves, spines = _numbered("leaf", self.leaves), _numbered("spine", self.spines)
         hosts = _numbered("h", self.leaves * self.hosts_per_leaf)
@@ -177,7 +177,7 @@ class TwoLevelFatTree(Part):
         _few_links("leaves", self.hosts, self.leaves, self.spines)
         return self
 
-    def network(self, _read: Read) -> Network:
+    def network(self, _read: ReadFile) -> Network:
         """Leaf after leaf."""
         leaves, spines = _numbered("leaf", self.leaves), _numbered("spine", self.spines)
         hosts = _numbered("h", self.hosts)
@@ -208,7 +208,7 @@ class FatTree(Part):
             raise refuse("k", str(self.k), "an even number")
         return self
 
-    def network(self, _read: Read) -> Network:
+    def network(self, _read: ReadFile) -> Network:
         """Pod after pod."""
         half = self.k // 2
         edges, aggs = _numbered("edge", self.k * half), _numbered("agg", self.k * half)
@@ -262,7 +262,7 @@ class RailOptimised(Part):
         _few_links("spines", self.servers * self.nics, self.units * self.nics, self.spines)
         return self
 
-    def network(self, _read: Read) -> Network:
+    def network(self, _read: ReadFile) -> Network:
         """Server after server."""
         rails, spines = _numbered("rail", self.units * self.nics), _numbered("spine", self.spines)
         per_unit = self.servers // self.units

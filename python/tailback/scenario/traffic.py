@@ -16,20 +16,20 @@ from tailback.scenario.collectives import (
     Broadcast,
     Job,
     ReduceScatter,
+    Roce,
 )
 from tailback.scenario.controllers import Kind
 from tailback.scenario.declared import Message, RunTime, Start
 from tailback.scenario.fields import ByKind, Dscp, Part, Priority, like, refuse, setting, stop_after_start
-from tailback.scenario.hosts import ALL, HostSet
-from tailback.scenario.roce import Roce
+from tailback.scenario.hosts import ALL_HOSTS, HostSet
 from tailback.scenario.veth import Ping, UdpFlood, XdpFrames
 from tailback.units import duration, format_duration, size
 
-PERFTEST = "perftest, ib_write_bw"
+PERFTEST_SOURCE = "perftest, ib_write_bw"
 _PERFTEST_LAT = "perftest, ib_write_lat"
-IPERF = "iperf3"
-_ROCKS = '"RoCE Rocks without PFC", section'
-_HOSTS = "assumption: the whole network takes part"
+IPERF_SOURCE = "iperf3"
+_ROCE_ROCKS_SECTION = '"RoCE Rocks without PFC", section'
+_ALL_HOSTS_SOURCE = "assumption: the whole network takes part"
 
 
 class _Ends(Part):
@@ -61,7 +61,7 @@ class Write(declared.Write, _Controlled):
 
     kind: Literal["write"] = Field(description="The kind of traffic.")
     bidirectional: bool = setting(
-        False, "Every pair has as many queue pairs in the opposite direction.", f"{PERFTEST} -b: off"
+        False, "Every pair has as many queue pairs in the opposite direction.", f"{PERFTEST_SOURCE} -b: off"
     )
 
     @model_validator(mode="after")
@@ -101,7 +101,7 @@ class TcpStreams(declared.TcpConnections, _Ends):
     priority: Priority = setting(0, "Priority of data and ACKs.", "IEEE 802.1Q: best effort, unless marked")
     dscp: Dscp | None = like(Roce, "dscp")
     bidirectional: bool = setting(
-        False, "Every pair has as many connections in the opposite direction.", f"{IPERF} --bidir: off"
+        False, "Every pair has as many connections in the opposite direction.", f"{IPERF_SOURCE} --bidir: off"
     )
 
     @model_validator(mode="after")
@@ -122,11 +122,13 @@ class Churn(Part):
         alias="from", description="Hosts that senders are chosen from: h0, h0..h15, all, or a list of these."
     )
     to: HostSet = Field(description="Receiving hosts: h0, h0..h15, all, or a list of these.")
-    interval: RunTime = setting(duration("1s"), "Time between two rounds.", f"{_ROCKS} 3.2.5: every 1 second")
+    interval: RunTime = setting(
+        duration("1s"), "Time between two rounds.", f"{_ROCE_ROCKS_SECTION} 3.2.5: every 1 second"
+    )
     senders: int | None = setting(
         None,
         "Hosts chosen in each round; null: half of them, rounded up.",
-        f'assumption: {_ROCKS} 3.2.5 says "a subset"',
+        f'assumption: {_ROCE_ROCKS_SECTION} 3.2.5 says "a subset"',
         ge=1,
         le=65_535,
     )
@@ -138,7 +140,9 @@ class Churn(Part):
         le=100_000,
     )
     lifetime_min: Start = setting(
-        0, "Shortest time that a queue pair lasts.", f'assumption: {_ROCKS} 3.2.5 says "a random time span"'
+        0,
+        "Shortest time that a queue pair lasts.",
+        f'assumption: {_ROCE_ROCKS_SECTION} 3.2.5 says "a random time span"',
     )
     lifetime_max: RunTime = setting(
         duration("2s"),
@@ -233,7 +237,7 @@ class Poisson(Part):
         min_length=1,
         max_length=1000,
     )
-    hosts: HostSet = setting((ALL,), "Hosts that send and receive.", _HOSTS)
+    hosts: HostSet = setting((ALL_HOSTS,), "Hosts that send and receive.", _ALL_HOSTS_SOURCE)
     priority: Priority = like(Roce, "priority")
     dscp: Dscp | None = like(Roce, "dscp")
     congestion: Kind | None = like(Roce, "congestion")
@@ -266,12 +270,12 @@ class Incast(Part):
     )
     interval: RunTime | None = setting(None, "Time between two bursts.", "assumption: load is given")
     from_: HostSet = Field(
-        (ALL,),
+        (ALL_HOSTS,),
         alias="from",
         description="Hosts that senders are drawn from, without the receiver.",
-        json_schema_extra={"source": _HOSTS},
+        json_schema_extra={"source": _ALL_HOSTS_SOURCE},
     )
-    to: HostSet = setting((ALL,), "Hosts that receivers are drawn from.", _HOSTS)
+    to: HostSet = setting((ALL_HOSTS,), "Hosts that receivers are drawn from.", _ALL_HOSTS_SOURCE)
     bursts: int | None = setting(
         None, "Number of bursts; null: until stop.", "assumption: the load lasts", ge=1, le=1_000_000
     )
@@ -299,7 +303,7 @@ class Permutation(Part):
 
     kind: Literal["permutation"] = Field(description="The kind of traffic.")
     message: Message = Field(description="Bytes of each message.")
-    hosts: HostSet = setting((ALL,), "Hosts that send and receive.", _HOSTS)
+    hosts: HostSet = setting((ALL_HOSTS,), "Hosts that send and receive.", _ALL_HOSTS_SOURCE)
     repeat: int = setting(
         1, "Rounds, each with a derangement of its own.", "assumption: one", ge=1, le=10_000
     )
@@ -310,7 +314,7 @@ class Permutation(Part):
     start: int = like(declared.Write, "start", "The first round.")
 
 
-CONNECTIONS = (Write, WriteLatency, Churn, TcpStreams)
+CONNECTION_ITEMS = (Write, WriteLatency, Churn, TcpStreams)
 """Items that are no single messages."""
 
 Traffic = Annotated[

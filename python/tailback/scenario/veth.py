@@ -20,8 +20,8 @@ from tailback.units import SIZE, duration, format_duration, size
 PRODUCER, CONSUMER = "producer", "consumer"
 """The two namespaces."""
 Namespace = Literal["producer", "consumer"]
-_TEST = "the authors' veth_bql_test.sh"
-_SWEEP = "the authors' sweep on a Ryzen 5 5600X (text_sweep.txt)"
+_TEST_SOURCE = "the authors' veth_bql_test.sh"
+_SWEEP_SOURCE = "the authors' sweep on a Ryzen 5 5600X (text_sweep.txt)"
 
 LONGEST_TX_USECS = duration("8s")
 """Half of the watchdog of 64 packets at 250 ms each: v7 of the series, patch 5."""
@@ -96,7 +96,7 @@ class UdpFlood(declared.Datagrams, _Between):
     """UDP datagrams through one socket, as fast as a thread can call sendto, or at a rate."""
 
     kind: Literal["udp-flood"] = Field(description="The kind of traffic.")
-    payload: _Payload = setting(size("1400B"), "Payload of a datagram.", f"{_TEST}: PKT_SIZE")
+    payload: _Payload = setting(size("1400B"), "Payload of a datagram.", f"{_TEST_SOURCE}: PKT_SIZE")
 
     @model_validator(mode="after")
     def _begins(self) -> UdpFlood:

@@ -16,7 +16,7 @@ from tailback.scenario.collectives import AllToAll, is_job
 from tailback.scenario.congestion import about, congestion_conflicts, has_window, kinds
 from tailback.scenario.graph import NetworkError
 from tailback.scenario.headroom import headrooms, least_quanta, reserved, shared, too_few_quanta
-from tailback.scenario.hosts import ALL, TOO_MANY_NAMED, count_of, names
+from tailback.scenario.hosts import ALL_HOSTS, TOO_MANY_NAMED, count_of, names
 from tailback.scenario.model import Scenario, chooses, ports
 from tailback.scenario.network import Network
 from tailback.scenario.qos import code_points, strict_of
@@ -73,7 +73,7 @@ def conflicts(scenario: Scenario) -> Problems:
     if endless:
         return
     named = sum(
-        len(network.hosts) if entry == ALL else count_of(entry)
+        len(network.hosts) if entry == ALL_HOSTS else count_of(entry)
         for item in scenario.traffic
         for entries in host_sets(item).values()
         for entry in entries
@@ -448,4 +448,4 @@ def _sizes(scenario: Scenario, item: Poisson, path: Path) -> Problems:
 def hosts_in_words(network: Network) -> str:
     """`h0..h15`, or the first and the last name where that says as much."""
     first, last = network.hosts[0], network.hosts[-1]
-    return f"{first}..{last}, or {ALL}" if len(network.switches) > 1 else f"{first}..{last}"
+    return f"{first}..{last}, or {ALL_HOSTS}" if len(network.switches) > 1 else f"{first}..{last}"

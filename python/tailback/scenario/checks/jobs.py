@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tailback.errors import InputError, Path
 from tailback.limits import JOB_OPERATIONS, MAX_MESSAGE_BYTES, MAX_OUTSTANDING
-from tailback.scenario.collectives import USUAL, Collective, Job, Step, is_job, steps_of
+from tailback.scenario.collectives import DEFAULT_ALGORITHMS, Collective, Job, Step, is_job, steps_of
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Network
@@ -99,7 +99,7 @@ def share(step: Step, ranks: int, gpus: int) -> int:
     """
     assert step.collective is not None
     assert step.size is not None
-    algorithm, size = step.algorithm or USUAL[step.collective], -(-step.size // step.channels)
+    algorithm, size = step.algorithm or DEFAULT_ALGORITHMS[step.collective], -(-step.size // step.channels)
     if algorithm == "hierarchical":
         servers = max(1, ranks // gpus)
         parts = {"broadcast": 1, "all-to-all": min(gpus, servers)}.get(step.collective, gpus)
@@ -116,10 +116,10 @@ def chunks(step: Step, ranks: int, gpus: int) -> int:
 
 
 def operations(step: Step, ranks: int, gpus: int) -> int:
-    """About how many operations a collective is."""
+    """ControllerFacts how many operations a collective is."""
     if step.collective is None:
         return 0
-    algorithm = step.algorithm or USUAL[step.collective]
+    algorithm = step.algorithm or DEFAULT_ALGORITHMS[step.collective]
     each = {
         "ring": 2 * ranks,
         "direct": 2 * ranks,
@@ -159,7 +159,7 @@ def job_conflicts(scenario: Scenario, index: int) -> Problems:
     gpus = 1 if item.servers is None else item.servers.gpus
     for place, step in _collectives(item):
         assert step.collective is not None
-        algorithm = step.algorithm or USUAL[step.collective]
+        algorithm = step.algorithm or DEFAULT_ALGORITHMS[step.collective]
         field = (*path, *place, "algorithm")
         if algorithm == "halving-doubling" and ranks & (ranks - 1):
             yield field, f'found "{algorithm}" for {ranks} ranks, expected 2, 4, 8 or another power of two'
@@ -233,7 +233,7 @@ def _sizes(
 
 
 def queue_pairs_of(scenario: Scenario, index: int) -> int:
-    """About how many queue pairs a job has."""
+    """ControllerFacts how many queue pairs a job has."""
     item = scenario.traffic[index]
     assert is_job(item)
     groups = groups_of(scenario, index)
@@ -246,7 +246,7 @@ def queue_pairs_of(scenario: Scenario, index: int) -> int:
             total += every * len(groups) * (item.repeat if of_messages else 1)
     for _, step in _collectives(item):
         assert step.collective is not None
-        algorithm = step.algorithm or USUAL[step.collective]
+        algorithm = step.algorithm or DEFAULT_ALGORITHMS[step.collective]
         if item.queue_pairs == "message":
             total += operations(step, ranks, gpus) * item.repeat * item.groups
         else:
