@@ -233,7 +233,7 @@ def test_blocks_of_a_table_are_one_table(
     count = data.draw(st.integers(1, 60))
     order = data.draw(st.permutations(range(count)))
     label = {number: f"op{number}" if named else str(place) for place, number in enumerate(order)}
-    lines = [",".join(graph_tables.COLUMNS[not named :])]
+    lines = [",".join(graph_tables.GRAPH_COLUMNS[not named :])]
     for number in order:
         before = data.draw(st.lists(st.integers(0, number - 1), max_size=3, unique=True)) if number else []
         own = number % 4
@@ -244,13 +244,13 @@ def test_blocks_of_a_table_are_one_table(
     assert [called(at) for at in range(count)] == [label[number] for number in order]
     listed = list(whole.made())
     with monkeypatch.context() as patch:
-        patch.setattr(graph_tables, "_BLOCK_BYTES", 100)
+        patch.setattr(graph_tables, "_CSV_BLOCK_BYTES", 100)
         blocks, _ = graph_tables.from_table("g.csv", lambda: BytesIO(content), 4)
     assert list(blocks.made()) == listed
     table = pyarrow.csv.read_csv(pyarrow.BufferReader(content))
     pyarrow.parquet.write_table(table, tmp_path / "g.parquet")
     with monkeypatch.context() as patch:
-        patch.setattr(graph_tables, "_BLOCK_ROWS", 7)
+        patch.setattr(graph_tables, "_PARQUET_BLOCK_ROWS", 7)
         blocks, _ = graph_tables.from_table("g.parquet", partial((tmp_path / "g.parquet").open, "rb"), 4)
     assert list(blocks.made()) == listed
 
@@ -328,7 +328,7 @@ def test_a_graph_that_is_changed_after_it_was_read_is_not_copied(tmp_path: Path)
 
 def test_a_row_may_wait_for_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as a row has room for; a longer one is named."""
-    monkeypatch.setattr(graph_tables, "_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(graph_tables, "_CSV_BLOCK_BYTES", 1000)
     rows = [
         "0,barrier,",
         *["1,barrier,0"] * 2000,
@@ -339,7 +339,7 @@ def test_a_row_may_wait_for_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
     made, _ = graph_tables.from_table("g.csv", lambda: BytesIO(content), 4)
     found = made.made()
     assert (len(found), found[2001][2], found[2002]) == (2003, list(range(2001)), [3, "barrier", [2001]])
-    monkeypatch.setattr(graph_tables, "_ROW_BYTES", 5000)
+    monkeypatch.setattr(graph_tables, "_MAX_ROW_BYTES", 5000)
     with pytest.raises(ListError, match=r"^g\.csv:2003: found a row of more than 5KB, expected a "):
         graph_tables.from_table("g.csv", lambda: BytesIO(content), 4)
 

@@ -99,7 +99,7 @@ def test_the_alias_of_a_bridge_is_no_command(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     script = 'ip link add tailback-cp type bridge; ip link set tailback-cp alias "$1"; shift; exec "$@"'
     for text in HOSTILE:
-        alias = f"{kernel._NAME}, process 1 begun 1; x{text.format(c=canary)} mtu 1 up"
+        alias = f"{kernel._COMMAND_NAME}, process 1 begun 1; x{text.format(c=canary)} mtu 1 up"
         command = ["unshare", "-rn", "sh", "-c", script, "sh", alias, *COMMAND, "point", "a", "b", "--clean"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert "left alone, as its alias does not say" in done.stdout, done

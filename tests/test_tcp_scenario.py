@@ -99,7 +99,7 @@ def test_dctcp_implies_ecn() -> None:
     assert tcp("tcp: {control: dctcp}")["ecn"] is True
     assert tcp("tcp: {ecn: true}")["ecn"] is True
     assert problem("tcp: {control: dctcp, ecn: false}") == (
-        "x.yaml:4: host.tcp.ecn: found false, expected true with dctcp, which lives on marks"
+        "x.yaml:4: host.tcp.ecn: found false, expected true with dctcp, which needs marks"
     )
 
 

@@ -49,7 +49,6 @@ HEAD = '''"""Congestion controllers and what they can be set to, as the engine d
 Made by tools/make_settings.py from crates/proto/src/congestion; not to be edited.
 """
 
-# ruff: noqa: E501
 # No `from __future__ import annotations`: each annotation would be compiled when the module is loaded.
 
 from typing import Annotated, ClassVar, Literal

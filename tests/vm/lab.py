@@ -168,6 +168,6 @@ def test_a_lab_of_soft_roce_is_set_up_driven_read_and_taken_back(
     assert result.counters_at["h1"]["sent_pkts"] >= marked
     assert any(path.name.startswith("during-") for path in (recorded / "bandwidth").iterdir())
     machine.run("rdma link delete rxe0; rdma link delete rxe1")
-    assert apply.undo(lab, applied, said.append) == apply.Undone([], [])
+    assert apply.undo(lab, applied, said.append) == apply.UndoOutcome([], [])
     assert machine.run("ip netns exec S ip -o link show type bridge").strip() == ""
     assert "tbf" not in machine.run("ip netns exec S tc qdisc show")

@@ -90,7 +90,6 @@ class ForeignKey(NamedTuple):
 
     @property
     def why(self) -> str:
-        """What of it is missing_features here."""
         key = FORK_KEYS[self.name]
         return f"a key of {key.fork} for {key.what}"
 

@@ -1,4 +1,4 @@
-"""Which settings of a scenario rest on an assumption: defaults for which no document gives a value."""
+"""Settings of a scenario at an assumed default, for which no document gives a value."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ _ASSUMPTION_PATTERN = re.compile(
 
 
 def assumptions(shown: str) -> list[dict[str, str]]:
-    """The assumed settings of a scenario as `tailback.scenario.show` prints it: `setting` (its path),
-    `value`, `why`.
+    """The assumed settings in the output of `tailback.scenario.show`: `setting` (its path), `value`, `why`.
 
-    The origin of a value stands in the comment after it; nothing else knows the sources of all defaults.
+    Only the comments of that output have the sources of all defaults.
     """
     found = []
     path: list[tuple[int, str]] = []

@@ -30,7 +30,7 @@ class Core(declared.BridgeCore):
 
 
 class BridgePort(declared.BridgePort):
-    """A port: which core serves which of its channels, each with a receive and a transmit ring."""
+    """A port: the cores of its channels, which have a receive and a transmit ring each."""
 
     to: Annotated[str, Field(pattern=f"^{NODE_NAME_PATTERN}$")] = Field(
         description="The host at the other end."
@@ -49,7 +49,7 @@ class BridgePort(declared.BridgePort):
 
 
 class Bql(declared.Bql):
-    """Byte queue limits: how much may wait in a transmit ring."""
+    """Byte queue limits: bytes that may wait in a transmit ring."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Bql:
@@ -61,7 +61,7 @@ class Bql(declared.Bql):
 
 
 class _Parts(Part):
-    """What it consists of."""
+    """Cores, ports and queues of a bridge."""
 
     cores: Annotated[list[Core], Field(min_length=1, max_length=MOST_CORES)] = setting(
         [Core(cpu=cpu) for cpu in range(4)],
@@ -109,7 +109,7 @@ class Bridge(declared.Bridge, _Parts):
 
     @property
     def least_latency(self) -> int:
-        """What a packet takes that finds its core asleep and no interrupt held back, ps."""
+        """Latency of a packet whose core is asleep, without interrupt moderation, ps."""
         costs = self.costs
         on_core = self.idle_exit + self.interrupt + self.poll + costs.receive + costs.transmit
         return self.rx_latency + on_core + self.tx_latency

@@ -1,4 +1,4 @@
-"""From plain data to a checked `Scenario`, or to everything that is wrong with it."""
+"""Builds a checked `Scenario` from plain data, or reports all problems."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ _BOUND_WORDS = {
 
 
 def build(document: Document, factories: Mapping[str, Factory] | None = None) -> Scenario:
-    """Checks a document. `factories` are controllers that were given in Python.
+    """Checks a document. `factories` are controllers given as Python objects.
 
     Raises:
-        InputError: with all problems of its fields and all conflicts between fields.
+        InputError: has all problems of fields, and all conflicts between fields.
     """
     problems: list[Problem] = []
     refused: list[Path] = []
     scenario, data = None, document.data
     section = data.get("controllers") if isinstance(data, dict) else None
     named = tuple(map(str, section)) if isinstance(section, dict) else ()
-    # A field that is refused is taken out, and what is left is checked again: one mistake hides no other.
+    # Refused fields are removed and the rest is checked again, so that one mistake does not hide another.
     while scenario is None:
         try:
             scenario = Scenario.model_validate(data, context=Budget(controllers=named))
@@ -68,7 +68,7 @@ def build(document: Document, factories: Mapping[str, Factory] | None = None) ->
             problems += [problem for problem in fresh if not _follows_from(problem, refused, conflict=False)]
             taken_out = _without(data, [problem.path for problem in fresh])
             enough = len(problems) > MAX_PROBLEMS
-            if enough or taken_out is data or taken_out == data:  # the text `.nan` is not equal to itself
+            if enough or taken_out is data or taken_out == data:  # NaN is not equal to itself
                 break
             refused += [problem.path for problem in fresh]
             data = taken_out
@@ -90,7 +90,7 @@ def with_seed(scenario: Scenario, seed: int) -> Scenario:
     """A checked scenario with another seed, without reading it again.
 
     Raises:
-        InputError: what this seed draws cannot be run.
+        InputError: the traffic that this seed draws cannot be run.
     """
     other = scenario.model_copy(update={"run": scenario.run.model_copy(update={"seed": seed})})
     other._messages, other._placed = {}, {}
@@ -102,7 +102,7 @@ def with_seed(scenario: Scenario, seed: int) -> Scenario:
 
 
 def _own_controllers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """Fetches the controllers that are written in Python; what is wrong with them."""
+    """Loads controllers in Python; yields their problems."""
     for name, text in scenario.controllers.items():
         try:
             scenario.own_controllers[name] = _own_controller(scenario, name, text)
@@ -155,11 +155,11 @@ _SETTINGS_OF_CONFLICTS: dict[str, list[Path]] = {
     "qos": [("topology",)],
     "controllers": [],
 }
-"""What the conflicts in a section are worked out from."""
+"""Settings that the checks of conflicts in each section depend on."""
 
 
 def _follows_from(problem: Problem, refused: list[Path], *, conflict: bool) -> bool:
-    """Whether a problem may be there only because refused fields were taken out and have their defaults."""
+    """True if a problem may only exist because refused fields were replaced by their defaults."""
     sources = _SETTINGS_OF_CONFLICTS[str(problem.path[0])] if conflict else []
     for path in refused:
         own = problem.path[: len(path)] == path or path[: len(problem.path)] == problem.path
@@ -170,7 +170,7 @@ def _follows_from(problem: Problem, refused: list[Path], *, conflict: bool) -> b
 
 
 def _without(data: Any, paths: list[Path]) -> Any:
-    """Plain data without the values at `paths`; those that are not there, or are items of a list, stay."""
+    """Plain data without the values at `paths`; items of lists stay."""
     if not isinstance(data, dict):
         return data
     last = {path[0] for path in paths if len(path) == 1}
@@ -190,7 +190,7 @@ def _without(data: Any, paths: list[Path]) -> Any:
 
 
 def problem_of(details: ErrorDetails, document: Document, top: type[BaseModel] = Scenario) -> Problem:
-    """What pydantic found in a document of kind `top`, as a line."""
+    """A problem that pydantic found in a document of kind `top`."""
     path, holder = _real(details["loc"], top)
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
     expected = _EXPECTED_BY_ERROR.get(kind)
@@ -271,6 +271,6 @@ def _fields(holder: type[BaseModel]) -> list[str]:
 
 
 def _description(holder: type[BaseModel], key: str | int) -> str:
-    """What a missing field means."""
+    """Description of a missing field."""
     field = _by_key(holder).get(str(key))
     return (field.description or "").rstrip(".").lower() if field else "required"

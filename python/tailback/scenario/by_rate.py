@@ -1,4 +1,4 @@
-"""A setting that may differ by the rate of a link: one value for all, or a mapping of rates to values."""
+"""Settings that may depend on the rate of a link: one value, or a mapping of rates to values."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tailback.units import RATE, SIZE, Quantity, UnitError, format_rate
 
 
 class ByRate(NamedTuple):
-    """The rules of such a field, for pydantic."""
+    """Validation of such a field, for pydantic."""
 
     expected: str
-    """What a value is, in words."""
+    """Description of a value, for messages."""
     parse: Callable[[Any], Any]
-    """Raises ValueError for what is no value."""
+    """Raises ValueError if the argument is not a value."""
     format: Callable[[Any], Any]
     schema: Any
     """The type of one value, for the JSON Schema."""
@@ -59,7 +59,6 @@ class ByRate(NamedTuple):
     def __get_pydantic_core_schema__(
         self, _source: Any, _handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """Text on the outside, base units inside."""
         return core_schema.no_info_plain_validator_function(
             self._validate, serialization=core_schema.plain_serializer_function_ser_schema(self._serialize)
         )
@@ -67,7 +66,6 @@ class ByRate(NamedTuple):
     def __get_pydantic_json_schema__(
         self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """One value, or a mapping with rates as keys."""
         one = TypeAdapter(self.schema).json_schema()
         rates = TypeAdapter(Annotated[int, RATE]).json_schema()["pattern"]
         mapping = {
@@ -99,11 +97,11 @@ ShareByRate = Annotated[float | dict[int, float], SHARE_BY_RATE]
 
 
 def at_rate(value: float | dict[int, Any], rate: int) -> Any:
-    """The value at links of this rate; KeyError where a mapping has none."""
+    """The value for links of this rate; KeyError if a mapping lacks the rate."""
     return value[rate] if isinstance(value, dict) else value
 
 
 def rates_of(values: Iterable[float | dict[int, Any]]) -> list[int]:
-    """The rates that every mapping among the values has, rising; none where there is no mapping."""
+    """Sorted rates that all mappings among the values have; empty without mappings."""
     mappings = [set(value) for value in values if isinstance(value, dict)]
     return sorted(set.intersection(*mappings)) if mappings else []

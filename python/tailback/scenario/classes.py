@@ -1,4 +1,4 @@
-"""Classes of traffic: which class a packet is in, what share it gets, and what guards the lossless ones."""
+"""Traffic classes: classification of packets, weights, and buffer pools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tailback.scenario import declared
 from tailback.scenario.fields import Part, Priority, setting
 
 AS_DATA = "data"
-"""The word for CNPs that have the marks of the packets that they answer."""
+"""CNPs have the code point of the packets that they answer."""
 
 
 def _refusal(expected: str, **context: Any) -> PydanticCustomError:
@@ -24,7 +24,7 @@ def _whole(value: Any, most: int, least: int = 0) -> bool:
 
 
 class NumberMapping(NamedTuple):
-    """The rules of a mapping from numbers to numbers, for pydantic. YAML has its keys as text."""
+    """Validation of a mapping from numbers to numbers, for pydantic. Keys are text in YAML."""
 
     key: str
     last_key: int
@@ -32,11 +32,11 @@ class NumberMapping(NamedTuple):
     least: int
     most: int
     total: int | None = None
-    """What the values add up to."""
+    """Required sum of the values."""
 
     @property
     def expected(self) -> str:
-        """What it is, in words."""
+        """Description for messages."""
         return f"a mapping of {self.key} (0 to {self.last_key}) to {self.value} ({self.least} to {self.most})"
 
     def _validate(self, given: Any) -> dict[int, int]:
@@ -60,7 +60,7 @@ class NumberMapping(NamedTuple):
     def __get_pydantic_core_schema__(
         self, _source: Any, _handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """Numbers inside; outside, keys are text, as all of a scenario's are."""
+        """Keys become numbers; they are text in files."""
         return core_schema.no_info_plain_validator_function(
             self._validate,
             serialization=core_schema.plain_serializer_function_ser_schema(
@@ -71,13 +71,12 @@ class NumberMapping(NamedTuple):
     def __get_pydantic_json_schema__(
         self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """A mapping with numbers as keys."""
         one = {"type": "integer", "minimum": self.least, "maximum": self.most}
         return {"type": "object", "patternProperties": {"^[0-9]+$": one}, "additionalProperties": False}
 
 
 class _CnpRule:
-    """The rules of `CnpPriority`, for pydantic."""
+    """Validation of `CnpPriority`, for pydantic."""
 
     @staticmethod
     def _validate(value: Any) -> Any:
@@ -113,7 +112,7 @@ Weights = Annotated[dict[int, int], NumberMapping("priority", 7, "shares in %", 
 
 
 class Classification(Part):
-    """What puts a packet in its class, which is its priority."""
+    """Classification of packets: their class is a priority."""
 
     trust: Literal["dscp", "pcp", "port"] = setting(
         "dscp",
@@ -135,7 +134,7 @@ class Classification(Part):
     )
 
     def class_of(self, dscp: int, pcp: int) -> int:
-        """The class of a packet with these marks."""
+        """The class of a packet with this code point."""
         if self.trust == "dscp":
             return self.dscp.get(dscp, dscp >> 3)
         if self.trust == "pcp":
@@ -144,8 +143,8 @@ class Classification(Part):
 
 
 class Pools(declared.Pools):
-    """The shared buffer in two: lossless priorities draw on one part, all others on the other."""
+    """Divides the shared buffer into a pool for lossless priorities and one for all others."""
 
     def split(self, shared: int) -> tuple[int, int]:
-        """Bytes of the two parts of a buffer with `shared` bytes; may be less than 1."""
+        """Bytes of the two pools of a buffer with `shared` bytes; may be less than 1."""
         return self.lossless, shared - self.lossless if isinstance(self.lossy, str) else self.lossy

@@ -25,16 +25,16 @@ COLLECTIVE_ALGORITHMS: dict[str, tuple[_Algorithm, ...]] = {
     "all-to-all": ("direct", "hierarchical"),
     "broadcast": ("ring", "direct", "double-binary-tree", "hierarchical"),
 }
-"""How each collective can be carried out."""
+"""Algorithms of each collective."""
 DEFAULT_ALGORITHMS: dict[str, _Algorithm] = {
     kind: "direct" if kind == "all-to-all" else "ring" for kind in COLLECTIVE_ALGORITHMS
 }
-"""How each is carried out unless a scenario says otherwise."""
+"""The default algorithm of each collective."""
 _NCCL_SOURCE = "NVIDIA NCCL: rings are its algorithm for large sizes"
 
 
 class Roce(Part):
-    """In which class it is sent, and how it is controlled."""
+    """Traffic class and congestion control of RoCE traffic."""
 
     priority: Priority = setting(
         3, "Priority (PCP) of data and ACKs.", "Mellanox community DOC-2591: RoCE in priority 3"
@@ -78,7 +78,7 @@ class Servers(Part):
 
 
 class Ranks(Part):
-    """What ranks of any job have: where they are, and in which class they send."""
+    """Ranks of a job: their hosts and traffic class."""
 
     hosts: HostSet = setting(
         (ALL_HOSTS,), "Hosts that ranks may be on, in this order.", "assumption: the whole network takes part"
@@ -153,24 +153,24 @@ _Channels = Annotated[int, Field(ge=1, le=64)]
 OF_JOBS = {*Ranks.model_fields, "channels", "chunk", "compute", "overlap", "algorithm"} - {
     "hosts", "start", "priority", "dscp", "congestion",
 }  # fmt: skip
-"""What only ranks have whose messages wait for each other."""
+"""Settings of ranks whose messages wait for each other."""
 
 
 def changed(part: Part, names: set[str]) -> list[str]:
-    """Which of these settings are not at their defaults: a resolved scenario has all of them."""
+    """Settings among these that are not at their defaults: a resolved scenario gives all of them."""
     fields = type(part).model_fields
     return sorted(name for name in names if getattr(part, name) != fields[name].default)
 
 
 class _Parts(Part):
-    """How a collective is cut."""
+    """How a collective is split into messages."""
 
     channels: _Channels = setting(1, _CHANNELS_TEXT, _CHANNELS_SOURCE)
     chunk: Size | None = setting(None, _CHUNK_TEXT, _CHUNK_SOURCE)
 
 
 class _Alone(Ranks, _Parts):
-    """A collective that is repeated, with computing between."""
+    """A repeated collective, with computation in between."""
 
     compute: Start = setting(0, "Every rank computes for this long in each repetition.", "assumption: none")
     overlap: bool = setting(
@@ -261,7 +261,7 @@ class AllToAll(_Alone):
 
 
 class Step(_Parts):
-    """One of the things that ranks do in turn: they compute, take part in a collective, or run a graph."""
+    """A step of a job: ranks compute, take part in a collective, or run a graph."""
 
     compute: Start | None = setting(
         None, "The ranks compute for this long.", "assumption: collective is given"
@@ -306,7 +306,7 @@ class Step(_Parts):
 
 
 class Job(Ranks):
-    """A training job: ranks that take steps, again and again. An iteration ends when all have ended it."""
+    """A training job: ranks repeat steps. An iteration ends when all ranks have ended it."""
 
     kind: Literal["job"] = Field(description="The kind of traffic.")
     steps: list[Step] = Field(description="What every rank does, in turn.", min_length=1, max_length=1000)
@@ -317,14 +317,14 @@ Collective: TypeAlias = AllReduce | AllGather | ReduceScatter | AllToAll | Broad
 
 
 def is_job(item: object) -> TypeGuard[Collective | Job]:
-    """Whether a traffic item is one of ranks whose messages wait for each other."""
+    """True for traffic items of ranks whose messages wait for each other."""
     if isinstance(item, AllToAll):
         return item.size is not None
     return isinstance(item, (*COLLECTIVE_ITEMS, Job))
 
 
 def steps_of(item: Collective | Job) -> list[Step]:
-    """What the ranks of a traffic item do in turn."""
+    """The steps of the ranks of a traffic item."""
     if isinstance(item, Job):
         return item.steps
     names = ("size", "algorithm", "channels", "chunk", "overlap")

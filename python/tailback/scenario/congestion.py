@@ -1,6 +1,6 @@
-"""Which congestion control a host or a traffic item has: their plans, and what does not go together.
+"""Congestion control of hosts and traffic items: plans and conflicts.
 
-What there is and what it can be set to is declared in the engine, see `tailback.scenario.controllers`.
+The engine declares the controllers and their settings, see `tailback.scenario.controllers`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tailback.scenario.profiles import ControllerFacts, profiles_of, resolve
 
 
 def about(scenario: Scenario, kind: str) -> ControllerFacts:
-    """What is known of a controller."""
+    """Facts about a controller."""
     if kind in CONTROLLER_FACTS:
         return CONTROLLER_FACTS[kind]
     uses = scenario.own_controllers[kind].uses
@@ -32,13 +32,13 @@ def about(scenario: Scenario, kind: str) -> ControllerFacts:
 
 
 def own(item: object) -> str | None:
-    """The congestion control that a traffic item names itself."""
+    """The congestion control of a traffic item itself, if it names one."""
     kind: str | None = getattr(item, "congestion", None)
     return kind
 
 
 def kinds(scenario: Scenario) -> list[str]:
-    """All congestion controls that anything may run: first that of all hosts, then in order of appearance."""
+    """All congestion controls of a scenario: first that of all hosts, then in order of appearance."""
     host = scenario.host
     items = [kind for item in scenario.traffic if (kind := own(item)) is not None]
     return list(
@@ -56,13 +56,13 @@ def kind_of_hosts(scenario: Scenario) -> list[str]:
 
 
 def section_of(host: Host, kind: str) -> Part | None:
-    """The section of a controller; None for one that has nothing to set."""
+    """The section of a controller; None if it has no settings."""
     part: Part | None = host.__dict__.get(kind) if kind in Controllers.model_fields else None
     return part
 
 
 def ack_every(scenario: Scenario) -> tuple[int, str | None]:
-    """Packets between two requests for an ACK, and the reason where that is not the setting's own default."""
+    """Packets between two requests for an ACK, and the reason if it is not the default."""
     host = scenario.host
     if about(scenario, host.congestion).each_ack and "ack_every" not in host.transport.model_fields_set:
         return 1, f"{host.congestion} takes an ACK of each packet"
@@ -70,7 +70,7 @@ def ack_every(scenario: Scenario) -> tuple[int, str | None]:
 
 
 def needs_round_trip(scenario: Scenario) -> bool:
-    """Whether congestion control or the window of selective repeat follows the network's round trip."""
+    """True if congestion control or the window of selective repeat depends on the network's round trip."""
     if has_window(scenario.host) and scenario.host.transport.window_packets is None:
         return True
     parts = [section_of(scenario.host, kind) for kind in kinds(scenario)]
@@ -78,19 +78,19 @@ def needs_round_trip(scenario: Scenario) -> bool:
 
 
 def has_window(host: Host) -> bool:
-    """Whether the transport has a window of its own: that of selective repeat."""
+    """True if the transport has a window: that of selective repeat."""
     return host.transport.loss_recovery == "selective-repeat"
 
 
 def external_plan(scenario: Scenario, kind: str, rate_bps: int) -> dict[str, Any]:
-    """The plan of a congestion control that is written in Python; receivers send CNPs as for DCQCN."""
+    """The plan of a congestion control in Python; receivers send CNPs as for DCQCN."""
     dcqcn = resolve(scenario.host.dcqcn, rate_bps)
     cnps = {name: dcqcn[name].value for name in ("min_time_between_cnps", "cnp_interval_per")}
     return {"external": {"number": list(scenario.own_controllers).index(kind), **cnps}}
 
 
 def congestion_plan(host: Host, kind: str, rate_bps: int, round_trip: int | None) -> dict[str, Any]:
-    """The plan of a built-in congestion control of a NIC on a link of `rate_bps`, with `auto` worked out."""
+    """The plan of a built-in congestion control of a NIC on a link of `rate_bps`, with `auto` resolved."""
     part = section_of(host, kind)
     if part is None:
         return {kind: {}}
@@ -101,7 +101,7 @@ def congestion_plan(host: Host, kind: str, rate_bps: int, round_trip: int | None
 
 
 def telemetry_bytes(scenario: Scenario) -> int:
-    """The most that congestion control adds to a data packet, in bytes."""
+    """Maximum bytes that congestion control adds to a data packet."""
     own_controllers = scenario.own_controllers
     return max(
         own_controllers[kind].telemetry_bytes
@@ -112,7 +112,7 @@ def telemetry_bytes(scenario: Scenario) -> int:
 
 
 def congestion_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """What of the congestion control does not go with the transport, the hosts or their links."""
+    """Conflicts of congestion control with the transport, the hosts and their links."""
     host, network = scenario.host, scenario.network
     if about(scenario, host.congestion).each_ack and ack_every(scenario)[0] != 1:
         yield (
@@ -136,7 +136,7 @@ def congestion_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 
 def _refused(host: Host, kind: str, rates: Iterable[int]) -> Iterator[tuple[Path, str]]:
-    """What the engine says of a controller's parameters."""
+    """Parameters that the engine refuses."""
     from tailback._engine import check_controller
 
     part = section_of(host, kind)
@@ -144,7 +144,7 @@ def _refused(host: Host, kind: str, rates: Iterable[int]) -> Iterator[tuple[Path
         return
     shown = part.model_dump()
     for rate in sorted(set(rates)):
-        # Any round trip will do: where it is worked out it is no mistake of anyone's.
+        # Any round trip will do here: a resolved `auto` is never refused.
         plan = congestion_plan(host, kind, rate, 1)
         refused = check_controller(json.dumps(plan), rate, host.mtu)
         if refused is not None:

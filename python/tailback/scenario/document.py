@@ -1,4 +1,4 @@
-"""Plain data with the origin of every value in it: what a scenario is before it is checked.
+"""Plain data with the origin of every value: a scenario before it is checked.
 
 YAML is read node by node, for two reasons: every value keeps its line, and the text decides neither how deep
 nor how large the data becomes. The scalars are those of the YAML 1.2 core schema, so `no` is a text and
@@ -39,7 +39,7 @@ _CONSTANT_WORDS: dict[str, bool | None] = {
 
 @dataclass
 class Document:
-    """Plain data (dict, list, str, int, float, bool, None), and where each value of it came from.
+    """Plain data (dict, list, str, int, float, bool, None), and the origin of each value.
 
     `origins` has `file:line`, `--set` or `""` (Python) for the path of every value given. Files that it names
     are looked for in `folder`.
@@ -50,13 +50,13 @@ class Document:
     folder: FilePath = field(default_factory=FilePath)
 
     def origin(self, path: Path) -> str:
-        """Where the value at `path` came from; if it is not there, where what should hold it came from."""
+        """Origin of the value at `path`; if it is missing, that of the mapping or list that should hold it."""
         while path and path not in self.origins:
             path = path[:-1]
         return self.origins.get(path, "")
 
     def put(self, path: Path, new: Document) -> None:
-        """Sets the value at `path`, making the mappings on the way to it.
+        """Sets the value at `path`, and creates mappings above it.
 
         Raises:
             InputError: what is on the way is neither a mapping nor a list with that index.
@@ -92,14 +92,14 @@ class Document:
         self.origins.update({real + p: label for p in new.origins})
 
     def _forget(self, path: Path, value: Any) -> None:
-        """Takes out the origins of a value and of all below it."""
+        """Removes the origins of a value and of everything below it."""
         self.origins.pop(path, None)
         if isinstance(value, (dict, list)):
             for key in _keys(value):
                 self._forget((*path, key), value[key])
 
     def remove(self, path: Path) -> None:
-        """Takes out the value at `path`, which is below mappings only, and mappings that it leaves empty."""
+        """Removes the value at `path`, which is below mappings only, and mappings that become empty."""
         holder = self.data
         for part in path[:-1]:
             holder = holder[part]
@@ -118,7 +118,7 @@ def _name(path: Path) -> str:
 
 
 def _real(path: Path, data: Any) -> Path:
-    """`path` with each part as its holder has it: a name in a mapping, an index in a list."""
+    """`path` with the type of key that each container has: a name in a mapping, an index in a list."""
     real: list[str | int] = []
     for part in path:
         real.append(part if isinstance(data, list) else str(part))
@@ -127,7 +127,7 @@ def _real(path: Path, data: Any) -> Path:
 
 
 class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
-    """PyYAML up to the node graph, with its nesting bounded."""
+    """PyYAML up to the node graph, with limited nesting."""
 
     def __init__(self, text: str) -> None:
         Reader.__init__(self, text)
@@ -148,7 +148,7 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
 
 
 class _Builder:
-    """Turns a node graph into a `Document`, and collects what is wrong with it."""
+    """Turns a node graph into a `Document`, and collects problems."""
 
     def __init__(self, label: str, lines: bool, max_values: int) -> None:
         self.label = label
@@ -168,7 +168,7 @@ class _Builder:
             raise InputError(self.problems)
 
     def build(self, node: yaml.Node, path: Path, place: str) -> Any:
-        """The data of a node; `place` is that of its key, which is where a reader looks for it."""
+        """The data of a node; `place` is that of its key, where readers look for it."""
         self.values += 1
         if self.values > self.max_values:
             text = f"found more than {self.max_values} values (aliases expanded), expected at most that many"
@@ -244,7 +244,7 @@ def _plain_scalar(text: str) -> Any:
 def from_yaml(
     text: str | bytes, label: str, *, lines: bool = True, max_bytes: int = SCENARIO_BYTES
 ) -> Document:
-    """Reads YAML of at most `max_bytes`; `label` names it in problems, with the line added if `lines`.
+    """Reads YAML of at most `max_bytes`; `label` names it in messages, with the line if `lines`.
 
     Raises:
         InputError: not UTF-8, not YAML, too large, too deep, a field twice, tags.
@@ -264,7 +264,7 @@ def from_yaml(
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
-    # Besides its own errors PyYAML lets out what its insides raise: ValueError, OverflowError and others.
+    # PyYAML also raises errors of its internals: ValueError, OverflowError and others.
     except Exception as error:
         line, what = _yaml_problem(error, text, loader.line if loader else 0)
         place = f"{label}:{line + 1}" if lines else label
@@ -272,7 +272,7 @@ def from_yaml(
     place = f"{label}:1" if lines else label
     if node is None:
         return Document(None, {(): place})
-    # As many values a byte whatever the size is.
+    # The same number of values per byte for every size.
     builder = _Builder(label, lines, MAX_VALUES * max(1, max_bytes // SCENARIO_BYTES))
     data = builder.build(node, (), place)
     if builder.problems:
@@ -281,7 +281,7 @@ def from_yaml(
 
 
 def _yaml_problem(error: Exception, text: str, line: int) -> tuple[int, str]:
-    """The line, counted from 0, and what is wrong there; `line` is where reading stopped."""
+    """The line, from 0, and the problem there; `line` is where reading stopped."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         what = ", ".join(part for part in (error.problem, error.context) if part)
@@ -326,7 +326,7 @@ def from_python(value: Mapping[str, object], label: str = "") -> Document:
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value below, by its dotted path; a list of plain values, and what is empty, is one value."""
+    """Yields every value with its dotted path. Lists of scalars, and empty lists and mappings, are single values."""
     entries: Iterable[tuple[Any, Any]] | None = None
     if isinstance(value, Mapping) and value:
         entries = value.items()

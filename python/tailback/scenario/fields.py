@@ -1,4 +1,4 @@
-"""What all parts of a scenario's model share: how a field is declared, and the base class."""
+"""Base class of all parts of a scenario's model, and functions that declare fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Dscp = Annotated[int, Field(ge=0, le=63)]
 
 
 def _flag(value: Any) -> Any:
-    """Drivers take their flags as 0 and 1."""
+    """Accepts 0 and 1, as drivers write flags."""
     return bool(value) if type(value) is int and value in (0, 1) else value
 
 
@@ -35,23 +35,21 @@ Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"enum": [False, T
 
 
 class Part(BaseModel):
-    """A mapping of a scenario: only declared fields, no guessing of types, not to be changed.
+    """A mapping of a scenario: unknown fields are refused, types are not converted, values do not change.
 
-    The validator of a mapping within another is built when the first is checked: most files have few of them.
+    The validator of a nested mapping is built when such a mapping is first checked: most files have few of them.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
-
-    # What follows is for pydantic.
 
     @classmethod
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """Its fields; within another one, a function that checks them."""
+        """A nested part is a function that validates it, built on demand."""
         if handler.field_name is None:
             return handler(source)
-        name = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"  # as pydantic itself calls definitions
+        name = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"  # the form of pydantic's own names
         return core_schema.with_info_plain_validator_function(cls._check_part, ref=name)
 
     @classmethod
@@ -62,24 +60,22 @@ class Part(BaseModel):
     def __get_pydantic_json_schema__(
         cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Its fields, within another one, too."""
+        """The schema of the fields, also for a nested part."""
         return handler(cls.__pydantic_core_schema__ if schema["type"] == "function-plain" else schema)
 
 
 class ByKind:
-    """The mark of a union of mappings, of which `kind` says which one is there."""
+    """Marks a union of mappings that are distinguished by `kind`."""
 
-    # This is for pydantic.
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """The mapping of the kind that is there."""
         parts = {kind_of(part): handler.generate_schema(part) for part in get_args(source)}
         return core_schema.tagged_union_schema(parts, discriminator="kind")
 
 
 def kind_of(part: type[BaseModel]) -> str:
-    """What the field `kind` of a mapping says."""
+    """The value of the field `kind` of a mapping."""
     return str(get_args(part.model_fields["kind"].annotation)[0])
 
 
@@ -92,13 +88,13 @@ class Declared(Part):
     """Settings that the engine declares, see `tailback.scenario.declared`."""
 
     def plan(self, of: type[Declared] | None = None, **worked_out: Any) -> dict[str, Any]:
-        """As the engine takes them, under the same names in base units; `of`: which section of several."""
+        """The settings for the engine, in base units; `of` chooses the section if the class has several."""
         of = of or next(kind for kind in type(self).__mro__ if Declared in kind.__bases__)
         return {name: getattr(self, name) for name in of.__annotations__ if name != "kind"} | worked_out
 
 
 def like(section: type[Part], name: str, about: str | None = None) -> Any:
-    """A field with the bounds, default and source of one that is declared; `about`: what it does here."""
+    """A field with the bounds, default and source of a declared one; `about` replaces its description."""
     field = copy(section.model_fields[name])
     if about is not None:
         field.description = about
@@ -106,7 +102,7 @@ def like(section: type[Part], name: str, about: str | None = None) -> Any:
 
 
 def falling(longest: int) -> AfterValidator:
-    """The rule of a list of rates, each below the one before."""
+    """Validates a list of strictly decreasing rates."""
 
     def check(rates: list[int]) -> list[int]:
         if not 1 <= len(rates) <= longest or any(low >= high for high, low in pairwise(rates)):
@@ -119,7 +115,7 @@ def falling(longest: int) -> AfterValidator:
 
 
 def stop_after_start(start: int, stop: int | None) -> None:
-    """Refuses what ends before it begins.
+    """Refuses a `stop` before `start`.
 
     Raises:
         PydanticCustomError: `stop` is not later than `start`.
@@ -129,7 +125,7 @@ def stop_after_start(start: int, stop: int | None) -> None:
 
 
 def refuse(field: str, found: str, expected: str) -> PydanticCustomError:
-    """The error of a mapping in which `field` does not go with another one."""
+    """An error about `field` of a mapping, for validators that compare fields."""
     return PydanticCustomError(
         "found_expected", "{expected}", {"at": field, "found": found, "expected": expected}
     )

@@ -21,21 +21,18 @@ _EXPECTED_LINK = 'a link such as "h0 sw0" or "sw0 sw1 400Gbps 1us 1e-6"'
 
 
 class NetworkError(ValueError):
-    """A network that cannot be. `path` is the key below `topology`, the text says what is wrong."""
+    """A network is not valid. `path` is the key below `topology`, the text describes the problem."""
 
     def __init__(self, path: Path, text: str) -> None:
-        """`text` is as in `Problem`."""
         super().__init__(text)
         self.path = path
 
 
 class Graph(Part):
-    """Any network, link by link. What is no switch is a host, and has exactly one link."""
+    """Any network, link by link. All nodes that are not switches are hosts, which have exactly one link."""
 
     kind: Literal["graph"] = Field(description="The form of the network.")
-    switches: list[str] = Field(
-        description="ControllerNames of the switches.", min_length=1, max_length=20_000
-    )
+    switches: list[str] = Field(description="Names of the switches.", min_length=1, max_length=20_000)
     links: list[str] = Field(
         description='Links: "h0 sw0", or with rate, delay and loss of their own "sw0 sw1 400Gbps 1us 1e-6". '
         'A range on the left, "h0..h15 sw0", gives every host of it such a link.',
@@ -45,7 +42,7 @@ class Graph(Part):
     link: Link = Field(default_factory=Link, description="What a link has that its line does not give.")
 
     def network(self, _read: ReadFile) -> Network:
-        """Hosts in the order in which the links name them."""
+        """The network; hosts are in the order of their first links."""
         return from_lines(self.switches, self.links, self.link)
 
 
@@ -65,7 +62,7 @@ class File(Part):
     )
 
     def network(self, read: ReadFile) -> Network:
-        """As the file has it."""
+        """The network of the file."""
         most = SCENARIO_BYTES if is_yaml(self.path) else HPCC_TOPOLOGY_BYTES
         return from_file(self.path, read(self.path, most), self.link)
 
@@ -94,7 +91,7 @@ def from_lines(switches: list[str], lines: Iterable[str], link: Link) -> Network
 
 
 def _wires(line: str, link: Link, most: int) -> list[Wire]:
-    """The links of a line, of which there may be `most`."""
+    """The links of a line, at most `most`."""
     words = line.split()
     if not 2 <= len(words) <= 5:
         raise ValueError(f"found {found(line)}, expected {_EXPECTED_LINK}")
@@ -120,7 +117,7 @@ def _wires(line: str, link: Link, most: int) -> list[Wire]:
             raise ValueError(
                 f"found {found(own[str(first['loc'][0])])}, expected {expected} as the {first['loc'][0]}"
             ) from None
-        # What the line leaves out is the default link's, not the model's.
+        # Missing values are those of topology.link, not the model's defaults.
         link = link.model_copy(update={name: getattr(given, name) for name in own})
     return [Wire(name, right, link.rate, link.delay, link.loss) for name in expand(left)]
 
@@ -160,7 +157,7 @@ def _checked(switches: list[str], wires: list[Wire], places: list[Path]) -> Netw
 
 
 def is_yaml(path: str) -> bool:
-    """Whether a file of this name is read as YAML, and not as a topology.txt."""
+    """True if a file of this name is read as YAML instead of topology.txt."""
     return path.endswith((".yaml", ".yml"))
 
 
@@ -203,7 +200,7 @@ def _from_yaml(path: str, content: bytes, link: Link) -> Network:
 
 
 def _from_hpcc(path: str, content: bytes) -> Network:
-    # The reader needs the errors of this package, so that it cannot be there first.
+    # Imported here, because the reader imports errors of this package.
     from tailback.hpcc.topology import read_topology
 
     try:
@@ -223,5 +220,5 @@ def _from_hpcc(path: str, content: bytes) -> Network:
                 ("path",), f"{text}{wire.loss:g}, expected 1 Mbps to 100 Tbps, up to 1 s, below 1"
             )
     network = _checked(switches, wires, [("path",)] * len(wires))
-    # In the order of the numbers, which is that of the addresses.
+    # In the order of node numbers, which is that of the addresses.
     return Network([name for name in names if name in network.host_number], switches, wires)

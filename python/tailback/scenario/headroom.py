@@ -1,4 +1,4 @@
-"""How much buffer a lossless priority of a port needs for what arrives after it asked for a pause."""
+"""Headroom: buffer of a lossless priority for bytes that arrive after it has requested a pause."""
 
 from __future__ import annotations
 
@@ -10,46 +10,45 @@ from tailback.scenario.network import Wire
 from tailback.wire import ETHERNET_OVERHEAD_BYTES, RETH_BYTES, ROCE_OVERHEAD_BYTES
 
 QUANTUM_BYTES = 512 // 8
-"""What a link carries in a quantum of a pause (IEEE 802.1Qbb)."""
+"""Bytes on a link during a quantum of a pause (IEEE 802.1Qbb)."""
 
 
 def above_xoff(scenario: Scenario, wire: Wire, response_delay: int, latency: int) -> int:
-    """Bytes that may still come in on a link once a priority has to ask for a pause.
+    """Bytes that may still arrive on a link after a priority has reached xoff.
 
-    response_delay: of the peer, ps. latency: from a packet's last bit to its being counted, ps. The
-    derivation is at the engine's function.
+    response_delay: of the peer, ps. latency: from a packet's last bit to its being counted, ps. The derivation is
+    at the engine's function.
     """
     from tailback._engine import headroom_bytes
 
-    # The peer's clock may be fast, and this end's slow.
+    # Worst case: the peer's clock is fast, and this end's slow.
     rate = math.ceil(wire.rate * (1 + 2e-6 * scenario.run.clock_ppm))
     return headroom_bytes(rate, wire.delay, response_delay, latency, largest_packet(scenario))
 
 
 def largest_packet(scenario: Scenario) -> int:
-    """Bytes on the wire of the largest packet of a scenario, in whichever priority: a pause waits for it."""
+    """Bytes on the wire of the largest packet of a scenario in any priority: a pause frame may wait for it."""
     packet = scenario.host.mtu + telemetry_bytes(scenario) + ROCE_OVERHEAD_BYTES + RETH_BYTES
     return max(packet, scenario.host.tcp.mtu + ETHERNET_OVERHEAD_BYTES) if scenario.has_tcp else packet
 
 
 def least_quanta(scenario: Scenario) -> int:
-    """Quanta below which a pause may end before the frame that repeats it is obeyed.
+    """Minimum quanta: a shorter pause may end before the frame that repeats it takes effect.
 
-    A pause is repeated at half of its time, and then the frame may wait for a packet that the first one had
-    not to wait for. So the other half must be longer than the largest packet takes.
+    A pause is repeated at half of its time, and this frame may have to wait for a packet. So the other half must be
+    longer than the largest packet takes.
     """
     return 2 * largest_packet(scenario) // QUANTUM_BYTES + 1
 
 
 def too_few_quanta(quanta: int, least: int) -> str:
-    """What is wrong with a pause of so few."""
     return f"found {quanta}, expected at least {least}: else a pause ends before its repetition is obeyed"
 
 
 def headrooms(scenario: Scenario) -> list[int]:
-    """Bytes for each lossless priority of a switch's port, link by link, as set or worked out.
+    """Headroom of each lossless priority of a switch's port, for each link, as set or computed.
 
-    0 without switches: what a NIC keeps is in its receive buffer, see `receive_buffer.thresholds`.
+    0 without switches: headroom of a NIC is in its receive buffer, see `receive_buffer.thresholds`.
     """
     if not scenario.network.switches:
         return [0] * len(scenario.network.wires)
@@ -64,7 +63,7 @@ def headrooms(scenario: Scenario) -> list[int]:
 
 
 def reserved(scenario: Scenario) -> dict[str, int]:
-    """Bytes of each switch's buffer that are headroom, over all its ports and lossless priorities."""
+    """Total headroom of each switch, over all ports and lossless priorities."""
     totals = dict.fromkeys(scenario.network.switches, 0)
     priorities = len(scenario.switch.lossless)
     for wire, each in zip(scenario.network.wires, headrooms(scenario), strict=True):
@@ -76,7 +75,7 @@ def reserved(scenario: Scenario) -> dict[str, int]:
 
 
 def shared(scenario: Scenario) -> dict[str, int]:
-    """Bytes of each switch's buffer that all its queues share, as set or what headroom leaves."""
+    """Shared bytes of each switch's buffer, as set, or the rest that headroom leaves."""
     fixed, buffer = scenario.switch.shared, scenario.switch.buffer
     return {
         name: buffer - kept if isinstance(fixed, str) else fixed for name, kept in reserved(scenario).items()

@@ -15,7 +15,7 @@ _PS_PER_S = 10**12
 
 
 class _Halves(Part):
-    """Which halves of RHCC are on."""
+    """Switches RHCC on, at senders and receivers."""
 
     sender: bool = setting(
         False, "Whether senders probe their receivers.", "assumption: no NIC comes with it"
@@ -32,7 +32,7 @@ class Rhcc(declared.RhccReceiver, RhccSender, _Halves):
 
 
 class _Enabled(Part):
-    """Whether it is on."""
+    """Switches hostCC on."""
 
     enabled: bool = setting(
         False, "Whether receivers run it.", "assumption: off, since no operating system ships it"

@@ -24,22 +24,22 @@ _RHCC_SOURCE = "Wan et al. (RHCC), APNet 2024"
 
 CACHE_LINE_BYTES = 64
 TLP_OVERHEAD_BYTES = 4 + 16 + 4
-"""What a write takes beside its payload: STP token with the sequence number, header with a 64-bit address,
-LCRC (PCI Express base specification 3.1, sections 2.2 and 4.2.2)."""
+"""Bytes of a write besides its payload: STP token with the sequence number, header with a 64-bit address, LCRC
+(PCI Express base specification 3.1, sections 2.2 and 4.2.2)."""
 MAX_INTERFACE_MTU = 9978
 """Largest MTU of a ConnectX-4 Lx's interface (ip -d link: maxmtu), by which the mlx5 driver sets xon below
 xoff."""
 CELL_BYTES = 128
 """Unit in which ConnectX-4 counts its receive buffer (mlx5 en/port_buffer.h)."""
 XON_OFFSET_BYTES = 10_000
-"""How far below xoff a pause ends, where xon is auto."""
+"""Distance of xon below xoff, where xon is auto."""
 
 
 class Preset(NamedTuple):
     """A PCIe link and a host of its time."""
 
     transfers: int
-    """Of a lane, in 10^9 a second."""
+    """Transfers per second of a lane, in 10^9."""
     lanes: int
     lines: int
     memory: int
@@ -47,12 +47,12 @@ class Preset(NamedTuple):
 
     @property
     def rate(self) -> int:
-        """What is left for TLPs each way, bit/s: 128b/130b, and 2 % for DLLPs."""
+        """Rate for TLPs in each direction, bit/s: after 128b/130b coding, and 2 % for DLLPs."""
         return self.transfers * 10**9 * self.lanes // 130 * 128 // 100 * 98
 
 
 def _memory(channels: int, megatransfers: int) -> int:
-    """80 % of what DRAM channels of 64 bits carry, bit/s."""
+    """80 % of the rate of the DRAM channels of 64 bits, bit/s."""
     return channels * 64 * megatransfers * 10**6 * 8 // 10
 
 
@@ -112,7 +112,7 @@ class Gpu(declared.Gpu):
 
 
 class _Ends(Part):
-    """Which host it is, and what the path ends in."""
+    """Preset of the host, and target of the path."""
 
     preset: Literal["pcie3-x8", "pcie3-x16", "pcie4-x16", "pcie5-x16"] = Field(
         description="PCIe generation and lanes; sets rate, iio_lines and bandwidths where they are null."
@@ -126,11 +126,11 @@ class _Ends(Part):
 
 
 FOLLOW_FROM_PRESET = ("iio_lines", "bandwidth", "write_queue")
-"""Settings of a host path, its memory and its GPU that follow from the PCIe link where they are null."""
+"""Settings of a host path, its memory and its GPU that are derived from the preset if they are null."""
 
 
 class HostPath(declared.HostPath, _Ends):
-    """What a packet meets behind the NIC's port, on a host and a PCIe link as a preset has them."""
+    """The path of a packet behind the NIC's port, on a host and a PCIe link of a preset."""
 
     memory: Memory = Field(
         default_factory=Memory, description="The memory controller, where target is memory."
@@ -152,7 +152,7 @@ class HostPath(declared.HostPath, _Ends):
         return self
 
     def usual(self) -> HostPath:
-        """The same, resolved, as if nothing that follows from the preset and the rate had been given."""
+        """The path with the preset's values in place of given ones."""
         free = {
             "iio_lines": None,
             "memory": self.memory.model_copy(update={"bandwidth": None, "write_queue": None}),
@@ -161,7 +161,7 @@ class HostPath(declared.HostPath, _Ends):
         return self.model_copy(update=free).resolved()
 
     def resolved(self) -> HostPath:
-        """The same with the preset's values in place of null."""
+        """The path with the preset's values in place of null."""
         preset = PCIE_PRESETS[self.preset]
         link = self.rate or preset.rate
         write = self.max_payload
@@ -183,7 +183,7 @@ class HostPath(declared.HostPath, _Ends):
 
 
 class PathOfHosts(HostPath):
-    """The path of some hosts, in place of host.path."""
+    """The path of some hosts, instead of host.path."""
 
     hosts: HostSet = Field(description="The hosts: h0, h0..h15, or a list of these.")
 
@@ -193,7 +193,7 @@ class _At(Part):
 
 
 class MemoryLoad(declared.MemoryLoad, _At):
-    """Traffic of cores to memory, as Intel MLC makes it: each core keeps cache lines outstanding."""
+    """Memory traffic of cores, as from Intel MLC: each core keeps cache lines outstanding."""
 
     @model_validator(mode="after")
     def _ordered(self) -> MemoryLoad:

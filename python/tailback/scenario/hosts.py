@@ -1,4 +1,4 @@
-"""Sets of hosts as they are written: a name, a range `h0..h15`, `all`, or a list of these."""
+"""Sets of hosts: a name, a range `h0..h15`, `all`, or a list of these."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ ALL_HOSTS = "all"
 """The word for every host of the network."""
 
 NODE_NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_-]{0,40}"
-"""What a host or a switch may be called."""
+"""Name of a host or a switch."""
 _ENTRY_PATTERN = re.compile(rf"({NODE_NAME_PATTERN})(?:\.\.({NODE_NAME_PATTERN}))?")
 _EXPECTED_HOSTS = "a host such as h0, a range such as h0..h15, all, or a list of these"
 _MAX_ENTRY_CHARS = 120
 TOO_MANY_NAMED = f"at most {MAX_NAMED_HOSTS} hosts named in all"
-"""What was expected where the sets of a scenario name more."""
+"""Expected text of a problem where the sets of a scenario have more names."""
 
 
 @dataclass
 class Budget:
-    """The context of a scenario's validation: what its sets may still name, and its own controllers."""
+    """Context of a scenario's validation: how many more hosts its sets may name, and its own controllers."""
 
     left: int = MAX_NAMED_HOSTS
     controllers: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ def _parts(name: str) -> tuple[list[str], list[str]]:
 
 
 def _spans(first: str, last: str) -> list[range] | None:
-    """What each number of a range goes through; none if the two names differ in more than numbers."""
+    """The values of each number in a range; None if the names differ in more than numbers."""
     (words, low), (others, high) = _parts(first), _parts(last)
     if words != others or any(len(a) > 6 or len(b) > 6 for a, b in zip(low, high, strict=True)):
         return None
@@ -52,7 +52,7 @@ def _spans(first: str, last: str) -> list[range] | None:
 
 
 def split_entry(entry: str) -> tuple[str, str] | None:
-    """First and last name of an entry (the same for a single name); none if it is not one."""
+    """First and last name of an entry (equal for a single name); None if it is not valid."""
     match = _ENTRY_PATTERN.fullmatch(entry) if len(entry) <= _MAX_ENTRY_CHARS else None
     return (match[1], match[2] or match[1]) if match else None
 
@@ -75,18 +75,18 @@ def expand(entry: str) -> Iterator[str]:
 
 
 def count_of(entry: str) -> int:
-    """How many names an entry stands for, without making them; it must be one that `HostSet` accepts."""
+    """Number of names of an entry, without making them; it must be one that `HostSet` accepts."""
     ends = split_entry(entry)
     return math.prod(map(len, (ends and _spans(*ends)) or []))
 
 
 def names(hosts: tuple[str, ...], every: list[str]) -> list[str]:
-    """All hosts of a set, in the order in which they are written; `every` are the hosts of the network."""
+    """All hosts of a set, in the order of its entries; `every` are the hosts of the network."""
     return [name for entry in hosts for name in (every if entry == ALL_HOSTS else expand(entry))]
 
 
 def check_entry(entry: object) -> str | None:
-    """What was expected instead of an entry; none if it is one."""
+    """Expected text of a problem with an entry; None if the entry is valid."""
     ends = split_entry(entry) if isinstance(entry, str) else None
     if ends is None:
         return _EXPECTED_HOSTS
@@ -101,7 +101,7 @@ def check_entry(entry: object) -> str | None:
 
 
 class _Rule:
-    """The rules of a `HostSet` field, for pydantic."""
+    """Validation of a `HostSet` field, for pydantic."""
 
     @staticmethod
     def _validate(value: Any, info: ValidationInfo) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Where scenarios come from: files, built-in names, text, Python data; and single values set on top."""
+"""Loads scenarios from files, built-in names, text and Python data, and applies single settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tailback.units import format_size
 
 STANDARD_INPUT = "-"
 Source = str | os.PathLike[str] | Mapping[str, object] | Scenario
-"""What a scenario can be given as: the name of a built-in one, a file, plain data, or a `Scenario`."""
+"""A built-in name, a file, plain data, or a `Scenario`."""
 
 
 def load(
@@ -36,14 +36,13 @@ def load(
     Args:
         source: A built-in name, a path (a text with `/` or an ending, or a `Path`), `-` for standard
             input, plain data, or a `Scenario`.
-        sets: `path=value` each, as after `--set`: `traffic.0.qps=512`. Later ones win.
+        sets: Texts `path=value`, as after `--set`: `traffic.0.qps=512`. Later ones win.
         seed: Replaces `run.seed`.
-        controllers: Congestion controllers in Python, by the names that the scenario knows them by: classes,
-            or texts `FILE.py:CLASS`. Where there is one, and nothing in the scenario names it, it is
-            host.congestion.
+        controllers: Congestion controllers in Python by their names in the scenario: classes, or texts
+            `FILE.py:CLASS`. A single one that the scenario does not name becomes host.congestion.
 
     Raises:
-        InputError: with all problems, one line each.
+        InputError: has all problems, one line each.
     """
     factories = source._factories if isinstance(source, Scenario) else {}
     return _finish(_document(source), sets, seed, controllers or {}, factories)
@@ -52,7 +51,7 @@ def load(
 def loads(
     text: str | bytes, *, label: str = "<text>", sets: Sequence[str] = (), seed: int | None = None
 ) -> Scenario:
-    """As `load`, from the text of a file; `label` names it in problems."""
+    """As `load`, from text; `label` names it in messages."""
     return _finish(from_yaml(text, label), sets, seed, {}, {})
 
 
@@ -70,7 +69,7 @@ def _finish(
         except InputError as error:
             problems.extend(error.problems)
     if seed is not None:
-        with contextlib.suppress(InputError):  # no mapping where run should be: build says so
+        with contextlib.suppress(InputError):  # run is not a mapping: build reports it
             document.put(("run", "seed"), Document(seed, {(): "--seed"}))
     problems += _put_controllers(document, controllers)
     classes = {name: one for name, one in controllers.items() if not isinstance(one, str)}
@@ -88,7 +87,7 @@ def _finish(
 
 
 def _shared_beside(document: Document, filled: Mapping[Path, str]) -> list[Problem]:
-    """A shared buffer that is given where `qos` sets the pools: lossless traffic would never see it."""
+    """Refuses switch.shared where `qos` sets the pools: lossless traffic would not use it."""
     data, place = document.data, ("switch", "shared")
     switch = data.get("switch") if isinstance(data, dict) else None
     given = switch.get("shared", "auto") if isinstance(switch, dict) else "auto"
@@ -99,14 +98,14 @@ def _shared_beside(document: Document, filled: Mapping[Path, str]) -> list[Probl
 
 
 def _put_controllers(document: Document, controllers: Mapping[str, Factory | str]) -> list[Problem]:
-    """ControllerNames controllers in a document, as if they were written there."""
+    """Adds controllers to a document, as if they were written there."""
     problems = []
     for name, one in controllers.items():
         text, origin = (one, "--controller") if isinstance(one, str) else (source_of(one), "")
         if isinstance(one, str):
-            text = str(FilePath(one).absolute())  # not relative to the scenario, as all that it names itself
+            text = str(FilePath(one).absolute())  # not relative to the scenario, unlike files that it names
         runs = _names(document.data, name)
-        with contextlib.suppress(InputError):  # no mapping there: build says so
+        with contextlib.suppress(InputError):  # not a mapping: build reports it
             document.put(("controllers", name), Document(text, {(): origin}))
             if not runs and len(controllers) == 1:
                 document.put(("host", "congestion"), Document(name, {(): origin}))
@@ -119,7 +118,7 @@ def _put_controllers(document: Document, controllers: Mapping[str, Factory | str
 
 
 def _names(data: object, controller: str) -> bool:
-    """Whether anything in plain data names a controller."""
+    """True if anything in plain data names the controller."""
     if isinstance(data, Mapping):
         return data.get("congestion") == controller or any(
             _names(value, controller) for value in data.values()

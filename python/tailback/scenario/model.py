@@ -1,8 +1,7 @@
-"""The model of a scenario: every field with its unit, its default and where the default comes from.
+"""The model of a scenario: every field with its unit, its default and the source of the default.
 
-`Scenario` is what a file holds, checked field by field; `tailback.scenario.checks` has what depends on
-several of them. Quantities are integers in base units here (picoseconds, bytes, bit/s) and texts with units
-outside.
+`Scenario` is the content of a file, checked field by field; `tailback.scenario.checks` checks fields against each
+other. Quantities are integers in base units (picoseconds, bytes, bit/s) here, and texts with units in files.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ from tailback.scenario.veth import BETWEEN_NAMESPACES, Veth, VethTopology
 from tailback.units import format_duration
 
 MAX_DURATION_UNTIL_DONE = "100s"
-"""The bound of a run until all is done whose file names none."""
+"""Default of run.duration with run.until: done."""
 
 
 class Run(declared.Run):
-    """How long, and with which random numbers."""
+    """Duration and random numbers of the run."""
 
     until: Literal["duration", "done"] = setting(
         "duration",
@@ -68,7 +67,7 @@ class Run(declared.Run):
 
 
 class Record(declared.Record):
-    """What is kept of a run, however long it is."""
+    """What a run records."""
 
     queues: list[str] | None = setting(
         None,
@@ -79,7 +78,7 @@ class Record(declared.Record):
     )
 
     def ports(self, network: Network) -> list[str] | None:
-        """The ports that it chooses, as `node:peer`; None if it does not choose."""
+        """The chosen ports, as `node:peer`; None if `queues` is not given."""
         if self.queues is None:
             return None
         return [port for node, port in ports(network) if any(chooses(one, node, port) for one in self.queues)]
@@ -93,7 +92,7 @@ def ports(network: Network) -> list[tuple[str, str]]:
 
 
 def chooses(pattern: str, node: str, port: str) -> bool:
-    """Whether a pattern of record.queues is one of a switch, or of a port of it."""
+    """True if a pattern of record.queues matches a switch or its port."""
     return fnmatchcase(node, pattern) or fnmatchcase(port, pattern)
 
 
@@ -103,7 +102,7 @@ class Transport(declared.Transport):
     @model_validator(mode="after")
     def _ordered(self) -> Transport:
         first, full = self.adaptive_timeout, self.ack_timeout
-        # A default that a short ack_timeout cuts is not a mistake.
+        # A default that is longer than ack_timeout is shortened, and no error.
         if first is not None and first > full and "adaptive_timeout" in self.model_fields_set:
             raise refuse(
                 "adaptive_timeout", format_duration(first), f"at most ack_timeout, {format_duration(full)}"
@@ -225,7 +224,7 @@ Presets = Annotated[
 
 @contextmanager
 def _input_errors_of_file(name: str) -> Iterator[None]:
-    """Around reading a file that a scenario names: what is wrong with it is a InputError."""
+    """Turns errors of reading a file that a scenario names into an InputError."""
     try:
         yield
     except FileRefusedError as error:
@@ -238,7 +237,7 @@ def _input_errors_of_file(name: str) -> Iterator[None]:
 
 
 class Scenario(Part):
-    """A network, what it carries, and what is recorded. Sizes, times and rates carry their units."""
+    """A network, its traffic, and what is recorded. Sizes, times and rates have units."""
 
     name: str = Field(
         description="Name of the scenario: letters, digits, '.', '_' and '-'.",
@@ -311,44 +310,44 @@ class Scenario(Part):
 
     @model_validator(mode="after")
     def _described(self) -> Scenario:
-        # What is shown, and what a run is said to rest on, are the settings and not that they are left out.
+        # `show` and the list of assumptions need the settings of sections that are left out.
         for name, kind, part in (("bridge", BridgeTopology, Bridge), ("veth", VethTopology, Veth)):
             if isinstance(self.topology, kind) and getattr(self, name) is None:
                 self.__dict__[name] = part()
         for item in self.traffic:
             if isinstance(item, (Write, Churn)) and "depth" not in item.model_fields_set:
-                # A default never makes a scenario impossible.
+                # The default depth is reduced where it would exceed the limit of outstanding packets.
                 packets = -(-item.message // self.host.mtu)
                 item.__dict__["depth"] = max(1, min(item.depth, MAX_OUTSTANDING // packets))
         return self
 
     @property
     def origins(self) -> dict[Path, str]:
-        """Where each value that was given came from: `file:line`, `--set`, or `""` for Python."""
+        """Origin of each given value: `file:line`, `--set`, or `""` for Python."""
         return self._origins
 
     @property
     def filled(self) -> dict[Path, str]:
-        """What `preset` and `qos` filled in: the name of the setup and the source of the value."""
+        """Values filled in by `preset` and `qos`: the name of the preset and the source of the value."""
         return self._filled
 
     @property
     def overridden_presets(self) -> dict[Path, tuple[Any, str]]:
-        """What `preset` and `qos` would have filled in had it not been given: the value, and its source."""
+        """Values of `preset` and `qos` that the scenario overrides, with their sources."""
         return self._overridden_presets
 
     @property
     def own_controllers(self) -> dict[str, Checked]:
-        """The congestion controllers that are written in Python, by name, in the order of their numbers."""
+        """Congestion controllers in Python by name, in the order of their numbers in the engine."""
         return self._checked
 
     @property
     def network(self) -> Network:
-        """The topology as a graph; made once.
+        """The topology as a graph; cached.
 
         Raises:
-            NetworkError: a graph that cannot be; never for a scenario that `load` gave.
-            InputError: a file that cannot be read, likewise.
+            NetworkError: the graph is not valid; not for scenarios from `load`.
+            InputError: a file cannot be read; not for scenarios from `load`.
         """
         if self._network is None:
             self._network = self.topology.network(self.read)
@@ -356,29 +355,29 @@ class Scenario(Part):
 
     @property
     def inputs(self) -> dict[str, bytes]:
-        """The files that it names, by their names in it, as far as they were read."""
+        """Files that the scenario refers to and that were read, by their names in it."""
         return self._inputs
 
     @property
     def long_inputs(self) -> dict[str, UnchangedFile]:
-        """More of them, which may be too long to be in memory."""
+        """Further files, which may be too long for memory."""
         return self._long_inputs
 
     @property
     def has_tcp(self) -> bool:
-        """Whether any traffic is TCP."""
+        """True if any traffic is TCP."""
         return any(isinstance(item, TcpStreams) for item in self.traffic)
 
     @property
     def has_roce(self) -> bool:
-        """Whether any traffic is not TCP."""
+        """True if any traffic is RoCE."""
         return not all(isinstance(item, (TcpStreams, *BETWEEN_NAMESPACES)) for item in self.traffic)
 
     def read(self, name: str, most: int) -> bytes:
-        """The content of a file that it names, relative to its own folder, at most `most` bytes; read once.
+        """The content of a file, relative to the scenario's folder, of at most `most` bytes; cached.
 
         Raises:
-            InputError: it cannot be read.
+            InputError: the file cannot be read.
         """
         if name not in self._inputs or len(self._inputs[name]) > most:
             with _input_errors_of_file(name):
@@ -386,10 +385,10 @@ class Scenario(Part):
         return self._inputs[name]
 
     def open(self, name: str, most: int) -> BinaryIO:
-        """The same, of a file that may be too long to be in memory.
+        """Opens a file that may be too long for memory.
 
         Raises:
-            InputError: it cannot be read, or was changed since.
+            InputError: the file cannot be read, or has changed.
         """
         with _input_errors_of_file(name):
             if name not in self._long_inputs:
@@ -397,5 +396,5 @@ class Scenario(Part):
             return self._long_inputs[name].open()
 
     def __eq__(self, other: object) -> bool:
-        """Whether the values are the same, wherever they came from."""
+        """Compares values; their origins do not count."""
         return isinstance(other, Scenario) and self.__dict__ == other.__dict__

@@ -1,4 +1,4 @@
-"""A network as a graph: hosts, switches and links, whatever form it was described in."""
+"""A network as a graph: hosts, switches and links."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Wire(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As failures name it: `leaf0-spine1`."""
+        """The name of the link in failures: `leaf0-spine1`."""
         return f"{self.a}-{self.b}"
 
 
@@ -38,7 +38,7 @@ class Network:
     switches: list[str]
     wires: list[Wire]
     notes: list[str] = field(default_factory=list)
-    """What a reader should know of its form, such as the size of a pod."""
+    """Notes about the topology for readers, such as the size of a pod."""
     bridges: list[str] = field(default_factory=list)
     """Linux hosts that forward; in the plan they come after the switches."""
 
@@ -58,12 +58,12 @@ class Network:
 
     @cached_property
     def host_number(self) -> dict[str, int]:
-        """Each host's place in the order of the hosts."""
+        """The index of each host."""
         return {name: number for number, name in enumerate(self.hosts)}
 
     @cached_property
     def wire_number(self) -> dict[str, int]:
-        """Each link's place by its name, written either way round."""
+        """The index of each link by its name, in either direction."""
         numbers: dict[str, int] = {}
         for number, wire in enumerate(self.wires):
             numbers[f"{wire.b}-{wire.a}"] = number
@@ -73,7 +73,7 @@ class Network:
 
     @cached_property
     def tier_of(self) -> dict[str, int]:
-        """Links from a node to the nearest host: 0 for hosts, 1 for the switches that hosts are at."""
+        """Number of links from a node to the nearest host: 0 for hosts, 1 for switches with hosts."""
         tiers = dict.fromkeys(self.hosts, 0)
         frontier = deque(self.hosts)
         neighbours = {
@@ -91,7 +91,7 @@ class Network:
 
     @cached_property
     def tiers(self) -> list[list[str]]:
-        """ControllerNames by tier, hosts first."""
+        """Names by tier, hosts first."""
         rows: list[list[str]] = [[] for _ in range(max(self.tier_of.values(), default=0) + 1)]
         for name, tier in self.tier_of.items():
             rows[tier].append(name)
@@ -107,7 +107,7 @@ class Network:
         return down / up if up else None
 
     def unreachable(self) -> str | None:
-        """A host that the first host has no way to; None if all are connected."""
+        """A host that the first host cannot reach; None if all are connected."""
         reached = set(self.hosts[:1])
         frontier = list(reached)
         while frontier:

@@ -20,14 +20,14 @@ _QUANTA_SOURCE = "IEEE 802.3 31B.3.7, as SONiC's buffer_headroom_mellanox.lua ha
 
 
 class Fabric(NamedTuple):
-    """What is known of a generation of fabrics."""
+    """A generation of fabrics."""
 
     gbps: int
     buffer: str
     """Packet memory of a switch."""
     buffer_source: str
     quanta: int
-    """In which a port obeys a pause."""
+    """Quanta within which a port obeys a pause."""
 
     @property
     def thresholds(self) -> tuple[int, int]:
@@ -36,7 +36,7 @@ class Fabric(NamedTuple):
 
     @property
     def fills(self) -> PresetValues:
-        """What it sets."""
+        """The settings of the preset."""
         low, high = (f"{threshold // 1000}KB" for threshold in self.thresholds)
         thresholds = (
             f'"RoCE Rocks without PFC", section 3.1: 150 KB and 1500 KB at 100 Gbit/s; {_PROPORTION_SOURCE}'
@@ -142,14 +142,14 @@ PRESETS: dict[str, PresetValues] = {
     **{name: [("switch.buffer", *buffer)] for name, buffer in SWITCH_BUFFERS.items()},
     **NIC_PRESETS,
 }
-"""What each preset sets."""
+"""Settings of each preset."""
 
 
 def fills_of(data: dict[str, Any]) -> PresetValues:
-    """What the presets that a scenario names set, the first one first; sources begin with the preset's name.
+    """Settings of the presets that a scenario names, in their order; sources begin with the preset's name.
 
-    ControllerNames that are none are left to the model. What belongs to another profile of DCQCN, or to a network that
-    has no such setting, stays as it is.
+    Unknown names are left for the model to refuse. Settings of another DCQCN profile, or that the network does not
+    have, are skipped.
     """
     names = data.get("preset")
     listed = names if isinstance(names, list) else [names]
@@ -177,7 +177,7 @@ _DCQCN_PROFILE_KEYS = (
     "host.dcqcn.min_time_between_cnps",
 )
 TOPOLOGIES_WITHOUT_LINK = (None, "graph", "file", "veth")
-"""Kinds of network whose links are not one setting."""
+"""Kinds of topology without topology.link."""
 
 
 _ROCE_ROCKS_SECTION = '"RoCE Rocks without PFC", section'
@@ -231,23 +231,23 @@ QOS_SETUPS: dict[str, PresetValues] = {
         ("switch.ecn.priorities", None, _NO_QOS_SOURCE),
     ],
 }
-"""What each setup sets: path, value as in a file, source."""
+"""Settings of each value of `qos`."""
 
 
 class FilledSettings(NamedTuple):
-    """What setups say, by path."""
+    """Values that presets have filled in, and those that the scenario overrides, by path."""
 
     sources: dict[Path, str]
-    """Of what was filled in, the source of the value."""
+    """Sources of the values that were filled in."""
     given: dict[Path, tuple[Any, str]]
-    """Of what the document gives itself, the value that it would have had, and its source."""
+    """Overridden values of presets, with their sources."""
 
 
 def fill(document: Document) -> FilledSettings:
-    """PresetValues in what the presets and the setup that the document names have and the document has not.
+    """Fills in the settings of `preset` and `qos` that the document does not give.
 
-    A preset comes before the setup of classes: its thresholds are those of its rate. A name that is none is
-    left to the model.
+    A preset takes precedence over `qos`: its thresholds fit its rate. Unknown names are left for the model to
+    refuse.
     """
     filled = FilledSettings({}, {})
     if isinstance(document.data, dict):
@@ -268,7 +268,7 @@ def fill(document: Document) -> FilledSettings:
 
 
 def _is_free(data: Any, path: Path) -> bool:
-    """Whether nothing is given at a path, and mappings or nothing above it."""
+    """True if nothing is given at a path, and everything above it is a mapping or missing."""
     for part in path:
         if not isinstance(data, dict):
             return False

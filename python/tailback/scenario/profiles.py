@@ -1,4 +1,4 @@
-"""What is known of a controller besides its settings, and profiles that set many parameters together."""
+"""Facts about congestion controllers besides their settings, and profiles of parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Value = int | bool | str
 
 
 class Signal(NamedTuple):
-    """A time series that a controller shows."""
+    """A time series of a controller."""
 
     name: str
     unit: str
@@ -25,7 +25,7 @@ class Signal(NamedTuple):
 
 
 class ControllerNames(NamedTuple):
-    """The rules of a field that names a controller, for pydantic: a built-in one, or one of the context."""
+    """Validation of a controller's name for pydantic: a built-in one, or one of the context."""
 
     built_in: tuple[str, ...]
 
@@ -38,36 +38,34 @@ class ControllerNames(NamedTuple):
     def __get_pydantic_core_schema__(
         self, _source: Any, _handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """A text, one of the names."""
         return core_schema.with_info_plain_validator_function(self._validate)
 
     def __get_pydantic_json_schema__(
         self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """The built-in names, and any of the section `controllers`."""
         return {"anyOf": [{"enum": list(self.built_in)}, {"type": "string"}]}
 
 
 class ControllerFacts(NamedTuple):
-    """What a controller is."""
+    """Facts about a controller."""
 
     about: str
     each_ack: bool = False
-    """It takes an ACK of each packet."""
+    """It needs an ACK of each packet."""
     reads_switches: bool = False
     """It needs switches that write their load into packets."""
     counts_hops: bool = False
-    """It needs switches that count themselves into packets."""
+    """It needs switches that count hops in packets."""
     marks: bool = False
-    """It lives on CNPs."""
+    """It depends on CNPs."""
     signals: tuple[Signal, ...] = ()
 
 
 class Profile(NamedTuple):
-    """A setting of all parameters.
+    """Values of all parameters.
 
-    `source` is that of every value without one of its own in `sources`. The rates in `per_25_gbps` hold for a
-    link of 25 Gbit/s and grow with the link.
+    `source` applies to every value without an entry in `sources`. The rates in `per_25_gbps` are those of a link
+    of 25 Gbit/s, and scale with the link rate.
     """
 
     about: str
@@ -78,14 +76,14 @@ class Profile(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """A parameter's value, and where it came from unless the scenario sets it."""
+    """The value of a parameter, and the source of its profile's value."""
 
     value: Value
     source: str
 
 
 def profiles_of(section: Part | type[Part]) -> dict[str, Profile]:
-    """The profiles of a section; none where it has none."""
+    """The profiles of a section; may be empty."""
     found: dict[str, Profile] = getattr(section, "PROFILES", {})
     return found
 

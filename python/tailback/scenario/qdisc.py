@@ -26,19 +26,19 @@ class Red(declared.Red):
 
     @property
     def thresholds(self) -> tuple[int, int]:
-        """min and max in bytes, as set or as tc works them out."""
+        """min and max in bytes, as set or as tc computes them."""
         high = self.max or (3 * self.min if self.min else self.limit // 4)
         return self.min or high // 3, high
 
     @property
     def burst_packets(self) -> int:
-        """burst, as set or as tc works it out."""
+        """burst, as set or as tc computes it."""
         low, high = self.thresholds
         return self.burst or (2 * low + high) // (3 * self.avpkt)
 
     @property
     def w_log(self) -> int | None:
-        """W of the average, which moves by 2^-W a packet; none: tc finds none (tc/tc_red.c)."""
+        """W of the average, which moves by 2^-W per packet; None: tc finds none (tc/tc_red.c)."""
         low, _ = self.thresholds
         least = self.burst_packets + 1 - low / self.avpkt
         fits = (w for w in range(1, 32) if least <= (1 - (1 - 2.0**-w) ** self.burst_packets) * 2.0**w)
@@ -103,7 +103,7 @@ Qdisc = Annotated[Noqueue | _Leaf | Tbf, ByKind()]
 
 
 def qdisc_plan(qdisc: Noqueue | Tbf | _Leaf, frame: int) -> Any:
-    """The discipline of a device with frames of at most `frame` bytes, as the engine has it."""
+    """The discipline of a device with frames of at most `frame` bytes, for the engine."""
     if isinstance(qdisc, Noqueue):
         return "noqueue"
     match qdisc:

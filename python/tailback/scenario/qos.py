@@ -1,4 +1,4 @@
-"""What packets carry for their priority, and what nodes make of it."""
+"""Code points of packets, and the plans of traffic classes at NICs and switches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def code_point(priority: int, dscp: int | None = None) -> CodePoint:
 
 
 def cnp_code_point(host: Host) -> CodePoint | None:
-    """The code point of CNPs; None: that of the packets that they answer."""
+    """The code point of CNPs; None: that of the data packets that they answer."""
     return None if isinstance(host.cnp_priority, str) else code_point(host.cnp_priority)
 
 
@@ -51,15 +51,15 @@ def code_points(scenario: Scenario) -> list[CodePoint]:
 
 
 def _priorities(scenario: Scenario, index: int, usual: int) -> set[int]:
-    """Of an item whose messages may have their own."""
-    from tailback.workload import messages_of  # NumPy takes a while to load, and writers do not need it
+    """Priorities of a traffic item whose messages may have different ones."""
+    from tailback.workload import messages_of  # loads NumPy, which writers do not need
 
     table = messages_of(scenario, index)
     return {usual} if table is None else set(table.priority.tolist())
 
 
 def classes(points: list[CodePoint], classification: Classification) -> list[int]:
-    """The class of each."""
+    """The class of each code point."""
     return [classification.class_of(*point) for point in points]
 
 
@@ -72,12 +72,12 @@ def strict_of(host: Host) -> list[int]:
 
 
 def weights_plan(weights: dict[int, int] | None) -> list[int] | None:
-    """Shares by class, as the plan has them."""
+    """Weights by class, for the plan."""
     return None if weights is None else [weights.get(priority, 0) for priority in range(8)]
 
 
 def trimming_plan(switch: Switch, points: list[CodePoint]) -> dict[str, Any] | None:
-    """Trimming, as the plan has it."""
+    """Trimming, for the plan."""
     point = trim_code_point(switch)
     if switch.trimming is None or point is None:
         return None
@@ -85,7 +85,7 @@ def trimming_plan(switch: Switch, points: list[CodePoint]) -> dict[str, Any] | N
 
 
 def pools_plan(switch: Switch, shared_bytes: int) -> dict[str, int] | None:
-    """The two pools, as the plan has them."""
+    """The two buffer pools, for the plan."""
     if switch.pools is None:
         return None
     lossless, lossy = switch.pools.split(shared_bytes)
@@ -93,7 +93,7 @@ def pools_plan(switch: Switch, shared_bytes: int) -> dict[str, int] | None:
 
 
 def ecn_plan(switch: Switch, rates: Iterable[int]) -> list[dict[str, Any]]:
-    """Thresholds of each priority that is marked: one entry for ports of all rates, or one for each rate."""
+    """ECN thresholds of each marked priority: one entry for all rates, or one for each rate."""
     own = [priority for ecn in switch.ecn_by_priority for priority in ecn.priorities]
     entries: list[tuple[Thresholds, list[int]]] = [
         (ecn, list(ecn.priorities)) for ecn in switch.ecn_by_priority

@@ -1,4 +1,4 @@
-"""Which host path each host has, and where its receive buffer asks for a pause."""
+"""Host paths of hosts, and thresholds of their receive buffers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tailback.wire import RETH_BYTES, ROCE_HEADER_BYTES
 
 
 def host_paths_of(scenario: Scenario) -> dict[str, HostPath | None]:
-    """The host path of each host, in the order of the hosts; none: an ideal host."""
+    """The host path of each host in order; None: an ideal host."""
     host, every = scenario.host, scenario.network.hosts
     host_paths: dict[str, HostPath | None] = dict.fromkeys(every, host.path)
     for own in host.path_by_host:
@@ -43,11 +43,11 @@ def thresholds(scenario: Scenario, buffer: ReceiveBuffer, wire: Wire) -> tuple[i
 
 
 MLX5_LEAST_MBPS = 40_000
-"""The mlx5 driver reckons with no less than this rate."""
+"""Minimum rate in the computation of the mlx5 driver."""
 
 
 def mlx5_headroom(scenario: Scenario, buffer: ReceiveBuffer, metres: int, wire: Wire) -> int:
-    """What lies above xoff where the mlx5 driver sets it, in its own whole-number arithmetic."""
+    """Bytes above xoff as the mlx5 driver sets it, in its integer arithmetic."""
     mtu = buffer.interface_mtu
     if mtu is None:
         host = scenario.host
@@ -61,7 +61,7 @@ def _in_cells(size: int) -> int:
 
 
 def every_threshold(scenario: Scenario) -> list[tuple[int, int]]:
-    """xoff and xon of all kinds of hosts with a lossless part; one pair where no host has one."""
+    """xoff and xon of all kinds of hosts with a lossless part; at least one pair."""
     wires = scenario.network.wires_of
     hosts = [
         (host_path.receive_buffer, wires[name][0])

@@ -1,4 +1,4 @@
-"""The longest round trip of a network without queues, which congestion controls take as a parameter.
+"""The longest round trip of a network without queues, a parameter of congestion controls.
 
 Li et al., "HPCC", SIGCOMM 2019, section 3.2: T is the base RTT of the network, the same for all flows.
 """
@@ -15,7 +15,7 @@ from tailback.wire import ACK_WIRE_BYTES, RETH_BYTES, ROCE_OVERHEAD_BYTES
 MAX_WINDOW = 65_535
 """Packets that selective repeat may have in flight."""
 ROUND_PS = 100_000
-"""The time is rounded up to a multiple of 100 ns: a little too long costs nothing, too short throttles."""
+"""The time is rounded up to 100 ns: too long a time costs little, too short a time throttles."""
 
 
 class RoundTrip(NamedTuple):
@@ -30,7 +30,7 @@ class RoundTrip(NamedTuple):
 
     @property
     def why(self) -> str:
-        """In words."""
+        """Description of the round trip."""
         links = "1 link" if self.links == 1 else f"{self.links} links"
         return (
             f"{self.src} to {self.dst}, {links}, with a packet of {self.packet_bytes}B one way and an ACK of "
@@ -39,14 +39,14 @@ class RoundTrip(NamedTuple):
 
 
 class _PathTime(NamedTuple):
-    """Time of a full packet along a way and of its ACK back, each on the slowest route, in ps."""
+    """Times of a full packet along a path and of its ACK back, each on the slowest route, in ps."""
 
     packet: int
     ack: int
 
 
 class _Host(NamedTuple):
-    """What a host's link adds to a round trip, at either end of it."""
+    """Contribution of a host's link to a round trip, at either end."""
 
     time: int
     name: str
@@ -101,10 +101,10 @@ def _longest(scenario: Scenario) -> RoundTrip:
     hosts: dict[str, list[_Host]] = {}
     for name in network.hosts:
         wire = network.wires_of[name][0]
-        # At its link one of packet and ACK arrives at the host, and the other at the switch.
+        # On a host's link either the packet or its ACK arrives at the host, the other one at the switch.
         time = sum(way(wire)) - latency + scenario.host.rx_latency
         hosts.setdefault(wire.b if wire.a == name else wire.a, []).append(_Host(time, name))
-    # Of all hosts at a switch only the two that are farthest away matter.
+    # Only the two farthest hosts at each switch matter.
     farthest = {switch: sorted(found, key=lambda host: -host.time)[:2] for switch, found in hosts.items()}
     neighbours: _Neighbours = {
         switch: [

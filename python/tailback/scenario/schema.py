@@ -11,13 +11,13 @@ from tailback.scenario.model import Scenario
 
 
 class _Untitled(GenerateJsonSchema):
-    """Without titles: they only repeat the names, and editors show them before the descriptions."""
+    """Leaves out titles: they repeat the names, and editors show them before the descriptions."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
-        """With defaults as a file has them: quantities with units."""
+        """Writes defaults as in files: quantities with units."""
         result = super().default_schema(schema)
         if "default" in result and schema["default"] not in (None, []):
             result["default"] = SchemaSerializer(schema["schema"]).to_python(schema["default"], mode="json")

@@ -43,43 +43,42 @@ _AUTO_VALUES: dict[str, Callable[[Scenario], str]] = {
         scenario, lambda rate: format_rate(pcie_threshold(scenario.host.hostcc, rate))
     ),
 }
-"""What `auto` stands for, in words."""
+"""The value of `auto` in a scenario, for its comment."""
 
 _CONTROLLER_SECTIONS: tuple[Any, ...] = tuple(field.annotation for field in Controllers.model_fields.values())
 _FILE_KEYS = ("path", "file", "sizes", "graph")
 """Keys that may name a file."""
 INPUTS_FOLDER = "inputs"
-"""Folder of a result with the files that its scenario names."""
+"""Folder in a result with files that the scenario refers to."""
 _UNQUOTED_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_ .-]*[A-Za-z0-9_]|[0-9]+(?:\.[0-9]+)?[A-Za-z]+")
-"""ControllerNames, and quantities with their units."""
+"""Names, and quantities with their units."""
 _MAX_INLINE_ITEMS = 16
-"""Lists of more texts than this have a line for each."""
+"""Longer lists have a line for each item."""
 
 _MAX_ALIGNED_CHARS = 44
-"""Values longer than this do not push the comments of all other lines to the right."""
+"""Longer lines do not shift the comments of all other lines."""
 
 
 class _Line(NamedTuple):
     text: str
     comment: str = ""
     default: str = ""
-    """Where the default is from, of a value that was given and is the default."""
+    """Source of the default, if a given value equals it."""
 
 
 def show(scenario: Scenario, *, comments: bool = True, files: Mapping[str, str] | None = None) -> str:
-    """The whole scenario with no default left out. It loads again, to the same plan.
+    """The complete scenario with all defaults. It loads again, to the same plan.
 
     Args:
-        comments: Whether each value is followed by where it came from: a file and line, an option, or the
-            source of the default.
-        files: Other names for files that the scenario names.
+        comments: Add the origin of each value: a file and line, an option, or the source of the default.
+        files: New names for files that the scenario refers to.
     """
     plain, commented = shown(scenario, files or {})
     return commented if comments else plain
 
 
 def shown(scenario: Scenario, files: Mapping[str, str]) -> tuple[str, str]:
-    """What `show` gives without comments, and with them."""
+    """The text of `show` without comments, and with them."""
     lines = list(_mapping(scenario, scenario, (), 0, files))
     width = max(len(line.text) for line in lines if line.comment and len(line.text) <= _MAX_ALIGNED_CHARS)
     commented = (f"{line.text:<{width}}  # {line.comment}" if line.comment else line.text for line in lines)
@@ -87,30 +86,29 @@ def shown(scenario: Scenario, files: Mapping[str, str]) -> tuple[str, str]:
 
 
 def with_defaults(scenario: Scenario, files: Mapping[str, str]) -> str:
-    """As `show`, but a value that was given and equals its default has the default's source beside it.
+    """As `show`, but a given value that equals its default has the default's source as comment.
 
-    A scenario that was shown, or written to the folder of a result, gives all its defaults.
+    A scenario from `show`, or from the folder of a result, gives all values.
     """
     lines = _mapping(scenario, scenario, (), 0, files)
     return "".join(f"{line.text}  # {line.default or line.comment}\n" for line in lines)
 
 
 def resolved_yaml(scenario: Scenario) -> str:
-    """The whole scenario with no default left out, without the origins: equal runs have equal texts.
-
-    The files that it names are called as in the folder of a result.
+    """The complete scenario without origins: equal runs have equal texts. Files have their names in the folder of
+    a result.
     """
     return show(scenario, comments=False, files=input_names(scenario))
 
 
 def input_names(scenario: Scenario) -> dict[str, str]:
-    """What the files that a scenario names are called in the folder of a result."""
+    """Names in the folder of a result of files that a scenario refers to."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for name in (*scenario.inputs, *scenario.long_inputs):
         copy = last = PurePath(name).name
         number = 1
-        while copy.lower() in taken:  # some file systems do not tell them apart
+        while copy.lower() in taken:  # some file systems ignore case
             number += 1
             copy = f"{number}-{last}"
         taken.add(copy.lower())
@@ -126,7 +124,7 @@ def _mapping(
     files: Mapping[str, str],
     usual_part: BaseModel | None = None,
 ) -> Iterator[_Line]:
-    """`usual_part`: the part with what would stand there had nothing been given that follows from the rest."""
+    """`usual_part`: the part with the values that follow from other settings if they are not given."""
     if isinstance(part, HostPath):
         part, usual_part = part.resolved(), part.usual()
     dumped = part.model_dump(by_alias=True)
@@ -166,11 +164,11 @@ def _mapping(
                     default = one_line(f"default: {source}")
                 elif profile is not None and profile[0] == dumped[key]:
                     default = one_line(f"default: {profile[1]}")
-            # What is not in use is not worked out.
+            # `auto` is only resolved in sections that are in use.
             if value == "auto" and isinstance(part, _CONTROLLER_SECTIONS):
                 if any(part is section_of(scenario.host, kind) for kind in kinds(scenario)):
                     comment += _round_trip(scenario)
-            elif value == "auto" and name in _AUTO_VALUES:  # a free text may be the same word
+            elif value == "auto" and name in _AUTO_VALUES:  # a free text may be "auto", too
                 comment += _AUTO_VALUES[name](scenario)
             default += comment.removeprefix(plain) if default else ""
             if key in _FILE_KEYS:
@@ -181,7 +179,7 @@ def _mapping(
 
 
 def _with_new_path(text: str | None, files: Mapping[str, str]) -> str | None:
-    """FILE.py:CLASS by the file's other name."""
+    """FILE.py:CLASS with the file's new name."""
     if text is None:
         return None
     path, name = split(text)
@@ -189,7 +187,7 @@ def _with_new_path(text: str | None, files: Mapping[str, str]) -> str | None:
 
 
 def _absent(scenario: Scenario) -> set[str]:
-    """Sections of which the network has nothing that they would describe."""
+    """Sections that describe nothing in this network."""
     there = {
         "host": scenario.network.hosts,
         "switch": scenario.network.switches,
@@ -220,8 +218,8 @@ def _round_trip(scenario: Scenario) -> str:
 
 
 def _derived_values(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any, str]]:
-    """Values that depend on others, with their sources."""
-    # What goes without saying has to be said here: this text loads again.
+    """Values derived from other settings, with their sources."""
+    # Implied values are written out, because this text is loaded again.
     found: dict[str, tuple[Any, str]] = {}
     if isinstance(part, Run):
         if part.until == "done" and ("run", "duration") not in scenario.origins:
@@ -245,11 +243,11 @@ def _derived_values(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any,
         return found
     if isinstance(part, Tcp):
         if part.uses_ecn and not part.ecn:
-            found["ecn"] = (True, "dctcp lives on marks")
+            found["ecn"] = (True, "dctcp needs marks")
         return found
     if not isinstance(part, Part) or not profiles_of(part):
         return {}
-    # What goes with a link's rate stays as it is where links differ.
+    # A value that depends on the link rate stays null if rates differ.
     each = [resolve(part, rate) for rate in sorted(set(scenario.network.host_rates))]
     return {
         name: (
@@ -261,7 +259,7 @@ def _derived_values(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any,
 
 
 def _of_profile(scenario: Scenario, part: BaseModel, name: str) -> dict[str, tuple[Any, str]]:
-    """What a setting would be if it was left to a profile."""
+    """The value of a setting in its profile."""
     if not isinstance(part, Part) or not profiles_of(part) or name not in parameters(part):
         return {}
     return _derived_values(scenario, part.model_copy(update={name: None}))
@@ -308,7 +306,7 @@ def _key(name: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether the text means itself without quotes, in a list too."""
+    """True if the text needs no quotes, also in a list."""
     if _UNQUOTED_PATTERN.fullmatch(text) and text.lower() not in ("true", "false", "null"):
         return True
     if "," in text or "\n" in text or not text:

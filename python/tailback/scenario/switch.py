@@ -21,11 +21,11 @@ class Thresholds(declared.Thresholds):
 
     @property
     def by_rate(self) -> bool:
-        """Whether the rate of a port matters."""
+        """True if thresholds depend on the rate of a port."""
         return any(isinstance(value, dict) for value in self.settings)
 
     def at(self, rate: int) -> tuple[int, int, float]:
-        """k_min, k_max and p_max of ports of this rate; KeyError where they are not given."""
+        """k_min, k_max and p_max of ports of this rate; KeyError if they are not given."""
         return at_rate(self.k_min, rate), at_rate(self.k_max, rate), at_rate(self.p_max, rate)
 
     @model_validator(mode="after")

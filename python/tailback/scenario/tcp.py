@@ -10,11 +10,11 @@ from tailback.units import format_duration, format_size
 from tailback.wire import TCP_HEADER_BYTES
 
 MAX_CONNECTIONS = 65_536
-"""Most connections of a pair of hosts: a port has 16 bits."""
+"""Connections of a pair of hosts: port numbers have 16 bits."""
 
 
 class Tcp(declared.Tcp):
-    """TCP of every host, as a Linux kernel has it; without effect where no traffic is tcp."""
+    """TCP of every host, as in Linux; without effect if no traffic is tcp."""
 
     @property
     def segment(self) -> int:
@@ -23,19 +23,19 @@ class Tcp(declared.Tcp):
 
     @property
     def uses_ecn(self) -> bool:
-        """Whether data carries ECT."""
+        """True if data packets are ECN-capable (ECT)."""
         return self.ecn or self.control == "dctcp"
 
     @property
     def first_rto(self) -> int:
-        """The timeout before data has measured a round trip, picoseconds."""
+        """The timeout before the first round trip is measured, picoseconds."""
         return self.min_rto if self.initial_rto is None else self.initial_rto
 
     @model_validator(mode="after")
     def _consistent(self) -> Tcp:
         given = self.model_fields_set
         if self.control == "dctcp" and "ecn" in given and not self.ecn:
-            raise refuse("ecn", "false", "true with dctcp, which lives on marks")
+            raise refuse("ecn", "false", "true with dctcp, which needs marks")
         if self.min_rto > self.max_rto:
             which, other = ("max_rto", "min_rto") if "max_rto" in given else ("min_rto", "max_rto")
             bound = "at least" if which == "max_rto" else "at most"

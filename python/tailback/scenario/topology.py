@@ -1,4 +1,4 @@
-"""The forms of a network that a scenario can name: cable, star, dumbbell, leaf-spine, fat trees, rails.
+"""Topologies of a scenario: cable, star, dumbbell, leaf-spine, fat trees, rails.
 
 Each form is a `Part` with its own keys and gives a `Network`. Hosts are numbered from the first switch to the
 last, `h0`, `h1` and so on, unless the form says otherwise.
@@ -36,7 +36,7 @@ def _mesh(lower: list[str], upper: list[str], link: Link) -> list[Wire]:
 
 
 def _attach(hosts: list[str], switches: list[str], link: Link) -> list[Wire]:
-    """Hosts at switches, as many at each, in order."""
+    """Hosts at switches, the same number at each, in order."""
     each = len(hosts) // len(switches)
     return [Wire(host, switches[i // each], link.rate, link.delay, link.loss) for i, host in enumerate(hosts)]
 
@@ -46,7 +46,7 @@ def _too_many(field: str, hosts: int) -> Any:
 
 
 def _few_links(field: str, hosts: int, lower: int, spines: int) -> None:
-    """Refuses what would have too many links: each host has one, each lower switch one to every spine."""
+    """Refuses too many links: each host has one, each lower switch one to every spine."""
     links = hosts + lower * spines
     if links > MAX_LINKS:
         raise refuse(field, f"{links} links in all", f"at most {MAX_LINKS}")
@@ -62,7 +62,6 @@ class PointToPoint(Part):
     link: Link = Field(default_factory=Link, description="The cable, with the ports at its ends.")
 
     def network(self, _read: ReadFile) -> Network:
-        """Both hosts."""
         return Network(["h0", "h1"], [], _mesh(["h0"], ["h1"], self.link))
 
 
@@ -74,7 +73,6 @@ class BridgeTopology(Part):
     link: Link = Field(default_factory=Link, description="Every host's link.")
 
     def network(self, _read: ReadFile) -> Network:
-        """Hosts and bridge."""
         hosts = _numbered("h", self.hosts)
         return Network(hosts, [], _mesh(hosts, ["br0"], self.link), bridges=["br0"])
 
@@ -87,7 +85,6 @@ class Star(Part):
     link: Link = Field(default_factory=Link, description="Every host's link.")
 
     def network(self, _read: ReadFile) -> Network:
-        """Hosts and switch."""
         hosts = _numbered("h", self.hosts)
         return Network(hosts, ["sw0"], _mesh(hosts, ["sw0"], self.link))
 
@@ -104,7 +101,7 @@ class Dumbbell(Part):
     )
 
     def network(self, _read: ReadFile) -> Network:
-        """Hosts of the left side first."""
+        """Hosts of the left side come first."""
         left, right = _numbered("left", self.left), _numbered("right", self.right)
         wires = [*_mesh(left, ["sw0"], self.link), *_mesh(right, ["sw1"], self.link)]
         wires += _mesh(["sw0"], ["sw1"], self.bottleneck or self.link)
@@ -134,7 +131,7 @@ class LeafSpine(Part):
         return self
 
     def network(self, _read: ReadFile) -> Network:
-        """Leaf after leaf."""
+        """Hosts in the order of leaves."""
         leaves, spines = _numbered("leaf", self.leaves), _numbered("spine", self.spines)
         hosts = _numbered("h", self.leaves * self.hosts_per_leaf)
         wires = _attach(hosts, leaves, self.link) + _mesh(leaves, spines, self.fabric or self.link)
@@ -142,7 +139,7 @@ class LeafSpine(Part):
 
 
 class TwoLevelFatTree(Part):
-    """A fat tree of two levels: as many spine switches as the oversubscription of the leaves asks for."""
+    """A fat tree of two levels; the oversubscription of the leaves determines the number of spine switches."""
 
     kind: Literal["fat-tree-2level"] = Field(description="The form of the network.")
     hosts: int = Field(description="Number of hosts, as many at each leaf.", ge=2, le=MAX_HOSTS)
@@ -178,7 +175,7 @@ class TwoLevelFatTree(Part):
         return self
 
     def network(self, _read: ReadFile) -> Network:
-        """Leaf after leaf."""
+        """Hosts in the order of leaves."""
         leaves, spines = _numbered("leaf", self.leaves), _numbered("spine", self.spines)
         hosts = _numbered("h", self.hosts)
         wires = _attach(hosts, leaves, self.link) + _mesh(leaves, spines, self.fabric or self.link)
@@ -209,7 +206,7 @@ class FatTree(Part):
         return self
 
     def network(self, _read: ReadFile) -> Network:
-        """Pod after pod."""
+        """Hosts in the order of pods."""
         half = self.k // 2
         edges, aggs = _numbered("edge", self.k * half), _numbered("agg", self.k * half)
         cores = _numbered("core", half * half)
@@ -263,7 +260,7 @@ class RailOptimised(Part):
         return self
 
     def network(self, _read: ReadFile) -> Network:
-        """Server after server."""
+        """Hosts in the order of servers."""
         rails, spines = _numbered("rail", self.units * self.nics), _numbered("spine", self.spines)
         per_unit = self.servers // self.units
         hosts, wires = [], []
@@ -295,7 +292,7 @@ Topology = Annotated[
 
 
 def _ceil(value: float) -> int:
-    # A ratio of two rates may miss a whole number by rounding: that is no reason for one spine more.
+    # Rounding of a ratio of two rates must not add a spine switch.
     whole = round(value)
     return whole if abs(value - whole) < 1e-9 * max(value, 1.0) else int(value) + 1
 

@@ -33,7 +33,7 @@ _ALL_HOSTS_SOURCE = "assumption: the whole network takes part"
 
 
 class _Ends(Part):
-    """Between which hosts, and in which class."""
+    """Sources, destinations and traffic class."""
 
     # from is a keyword of Python; Arrow tables and the plan say src and dst.
     model_config = ConfigDict(populate_by_name=False)
@@ -49,7 +49,7 @@ class _Ends(Part):
 
 
 class _Controlled(_Ends):
-    """As RoCE has it."""
+    """Traffic with RoCE's congestion control."""
 
     priority: Priority = like(Roce, "priority")
     dscp: Dscp | None = like(Roce, "dscp")
@@ -174,7 +174,7 @@ class Churn(Part):
 
 
 class Flows(Part):
-    """Single messages from a list, each on a queue pair of its own."""
+    """Single messages from a list, each on its own queue pair."""
 
     kind: Literal["flows"] = Field(description="The kind of traffic.")
     list_: list[str] | None = Field(
@@ -315,7 +315,7 @@ class Permutation(Part):
 
 
 CONNECTION_ITEMS = (Write, WriteLatency, Churn, TcpStreams)
-"""Items that are no single messages."""
+"""Items of connections, not of single messages."""
 
 Traffic = Annotated[
     Write

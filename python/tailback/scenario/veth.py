@@ -37,7 +37,7 @@ class VethTopology(Part):
     kind: Literal["veth"] = Field(description="The form of the network.")
 
     def network(self, _read: Callable[[str, int], bytes]) -> Network:
-        """No hosts."""
+        """A network without hosts."""
         return Network(
             [], [], [], notes=[f"The namespaces {PRODUCER} and {CONSUMER}, joined by a veth pair."]
         )
@@ -57,7 +57,7 @@ class Veth(declared.Veth):
     @model_validator(mode="before")
     @classmethod
     def _codel_of_the_kernel(cls, data: Any) -> Any:
-        """A kernel that is named has the CoDel that it came with: all before 7.0 are `stale`."""
+        """A named kernel implies its version of CoDel: before 7.0 it is `stale`."""
         qdisc = data.get("qdisc") if isinstance(data, dict) and "kernel" in data else None
         if isinstance(qdisc, dict) and qdisc.get("kind") in ("codel", "fq_codel"):
             return {**data, "qdisc": {"stale": True, **qdisc}}
@@ -134,4 +134,4 @@ class XdpFrames(declared.Frames, _Between):
 
 
 BETWEEN_NAMESPACES = (UdpFlood, Ping, XdpFrames)
-"""Traffic that needs a topology of kind veth, and which that needs."""
+"""Traffic for topologies of kind veth only."""

@@ -1,4 +1,4 @@
-"""What a scenario may well not mean, though it is possible."""
+"""Warnings about settings that are possible but probably mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a scenario impossible although each of its fields is possible."""
+"""Conflicts between fields of a scenario that are valid one by one."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from tailback.scenario.veth import BETWEEN_NAMESPACES, VethTopology
 from tailback.units import format_duration, format_rate, format_size
 
 MOST_GUESSES, MOST_COMPARED = 10, 2000
-"""Misspelt links whose nearest is looked for, and the links compared for it: each comparison takes 10 us."""
+"""Misspelt links for which a suggestion is computed, and links that are compared: a comparison takes 10 us."""
 
 Problems = Iterator[tuple[Path, str]]
 
 
 def conflicts(scenario: Scenario) -> Problems:
-    """Every conflict: the path of the field that is named, and the text of the problem."""
+    """Yields every conflict: the path of a field, and the text of the problem."""
     try:
         network = scenario.network
     except NetworkError as error:
@@ -99,7 +99,7 @@ def conflicts(scenario: Scenario) -> Problems:
 
 
 def _endless(scenario: Scenario) -> Problems:
-    """Traffic without an end in a run until all is done."""
+    """Traffic without an end in a run with until: done."""
     if scenario.run.until != "done":
         return
     for index, item in enumerate(scenario.traffic):
@@ -131,7 +131,7 @@ def _trimming(scenario: Scenario) -> Problems:
 
 
 def host_sets(item: Traffic) -> dict[str, tuple[str, ...]]:
-    """The sets of hosts of a traffic item, as they are written, by their keys."""
+    """The unexpanded sets of hosts of a traffic item, by their keys."""
     if isinstance(item, (Flows, *BETWEEN_NAMESPACES)):
         return {}
     if isinstance(item, (Write, WriteLatency, Churn, TcpStreams, Incast)):
@@ -140,7 +140,9 @@ def host_sets(item: Traffic) -> dict[str, tuple[str, ...]]:
 
 
 def pairs(item: Write | TcpStreams, every: list[str]) -> list[tuple[str, str]]:
-    """The pairs of hosts of a writer or of connections, each direction of its own; `every` are all hosts."""
+    """The pairs of hosts of a writer or of connections, in both directions if it is bidirectional; `every` are all
+    hosts.
+    """
     found = one_way(item, every)
     if not item.bidirectional:
         return found
@@ -154,7 +156,7 @@ def one_way(item: Write | WriteLatency | TcpStreams, every: list[str]) -> list[t
 
 
 def queue_pairs(scenario: Scenario, index: int) -> int:
-    """How many queue pairs or connections a traffic item has, or about how many, without making the list."""
+    """Number of queue pairs or connections of a traffic item, exact or approximate, without making the list."""
     item, network = scenario.traffic[index], scenario.network
     end = scenario.run.duration
     if isinstance(item, (Write, TcpStreams)):
@@ -191,7 +193,7 @@ def queue_pairs(scenario: Scenario, index: int) -> int:
 
 
 def _no_switch(scenario: Scenario) -> Problems:
-    """What only a switch has, of which nothing would be used."""
+    """Settings of switches in a network without switches."""
     here = f"{scenario.topology.kind} has no switch"
     if scenario.qos is not None:
         yield ("qos",), f"found {found(scenario.qos)}, expected none: {here} to set up"
@@ -286,7 +288,7 @@ def _classes(scenario: Scenario) -> Problems:
 def _code_points(scenario: Scenario) -> Problems:
     marked = [item for item in scenario.traffic if not isinstance(item, BETWEEN_NAMESPACES)]
     most = sum(8 if item.kind == "flows" else 1 for item in marked if item.dscp is not None)
-    # All without a DSCP have at most as many marks as there are priorities together, and CNPs one more.
+    # Items without a DSCP have at most one code point per priority, and CNPs one more.
     if most + 9 > MAX_CODE_POINTS and (count := len(code_points(scenario))) > MAX_CODE_POINTS:
         yield (
             ("traffic",),
@@ -319,7 +321,7 @@ def _recorded(scenario: Scenario, network: Network) -> Problems:
 
 
 def _nearest_link(name: str, network: Network) -> str | None:
-    """The link that a name most likely meant: one of a node that it names at one of its ends, if it does."""
+    """The link that is most similar to a name; one with an end that the name contains, if there is one."""
     ends = [(name[:at], name[at + 1 :]) for at, letter in enumerate(name) if letter == "-"]
     nodes = {node for pair in ends for node in pair if node in network.wires_of}
     links = [wire.name for node in sorted(nodes) for wire in network.wires_of[node]]
@@ -381,7 +383,7 @@ def _of_kind(scenario: Scenario, network: Network, index: int) -> Problems:
 
 
 def _one_by_one(item: Write | TcpStreams, network: Network, path: Path) -> Problems:
-    """Whether senders that start one after the other all do so before `stop`."""
+    """True if senders that start one after the other all start before `stop`."""
     if item.stop is None or item.start_interval == 0:
         return
     receivers = set(names(item.to, network.hosts))
@@ -446,6 +448,6 @@ def _sizes(scenario: Scenario, item: Poisson, path: Path) -> Problems:
 
 
 def hosts_in_words(network: Network) -> str:
-    """`h0..h15`, or the first and the last name where that says as much."""
+    """The range of host names, such as `h0..h15`."""
     first, last = network.hosts[0], network.hosts[-1]
     return f"{first}..{last}, or {ALL_HOSTS}" if len(network.switches) > 1 else f"{first}..{last}"

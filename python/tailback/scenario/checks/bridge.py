@@ -1,4 +1,4 @@
-"""What of a Linux bridge does not go with the rest of a scenario."""
+"""Conflicts of a Linux bridge with the rest of a scenario."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tailback.scenario.model import Scenario
 
 
 def bridge_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """What does not go with the rest of a scenario."""
+    """Conflicts of the bridge."""
     bridge, network = scenario.bridge, scenario.network
     if not network.bridges:
         if bridge is not None:

@@ -1,4 +1,4 @@
-"""What of RHCC and hostCC does not go together."""
+"""Conflicts of RHCC and hostCC."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tailback.units import format_rate
 
 
 def host_control_conflicts(host: Host, rates: Iterable[int]) -> Iterator[tuple[Path, str]]:
-    """What of RHCC and hostCC does not go together, or not with links of these rates."""
+    """Conflicts between RHCC and hostCC, and with links of these rates."""
     line = min(rates)
     if host.rhcc.sender and host.rhcc.floor > line:
         yield (

@@ -1,4 +1,4 @@
-"""What of paths of hosts and memory traffic does not go together, or not with the network."""
+"""Conflicts of host paths and memory traffic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tailback.units import format_duration, format_size
 
 
 def path_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """What of paths and memory traffic does not go together, or not with the network."""
+    """Conflicts between host paths and memory traffic, and with the network."""
     host, network = scenario.host, scenario.network
     parts: list[tuple[Path, HostPath | None, tuple[str, ...]]] = [(("host", "path"), host.path, ())]
     seen: set[str] = set()
@@ -84,7 +84,7 @@ def path_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 
 def _tcp_behind_path(scenario: Scenario, behind: set[str]) -> Iterator[tuple[Path, str]]:
-    """TCP at hosts whose path its packets would cross without being slowed: the path is modelled for RoCE."""
+    """TCP at hosts with a host path, which is modelled for RoCE only."""
     for index, item in enumerate(scenario.traffic):
         if not isinstance(item, TcpStreams):
             continue

@@ -1,4 +1,4 @@
-"""Ranks of jobs: which hosts they are on, and what they cannot do."""
+"""Places ranks of jobs on hosts, and checks jobs for conflicts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _place(scenario: Scenario) -> dict[int, list[int]]:
 
 
 def _chosen(item: Collective | Job, free: list[int], scenario: Scenario, index: int) -> list[int]:
-    """As many hosts as there are ranks, server by server."""
+    """Chooses hosts for the ranks, server by server."""
     assert item.ranks is not None
     gpus = 1 if item.servers is None else item.servers.gpus
     servers: dict[int, list[int]] = {}
@@ -74,7 +74,7 @@ def _chosen(item: Collective | Job, free: list[int], scenario: Scenario, index: 
 
 
 def _in_turn(units: list[list[int]], network: Network) -> list[list[int]]:
-    """One from each switch, and again."""
+    """Hosts in turn from each switch."""
     at: dict[str, list[list[int]]] = {}
     for unit in units:
         wire = network.wires_of[network.hosts[unit[0]]][0]
@@ -84,7 +84,7 @@ def _in_turn(units: list[list[int]], network: Network) -> list[list[int]]:
 
 
 def in_server(group: list[int], item: Collective | Job) -> int:
-    """Most ranks of a group that are in one server."""
+    """Maximum number of ranks of a group in one server."""
     gpus = 1 if item.servers is None else item.servers.gpus
     return max(Counter(host // gpus for host in group).values())
 
@@ -111,12 +111,12 @@ def share(step: Step, ranks: int, gpus: int) -> int:
 
 
 def chunks(step: Step, ranks: int, gpus: int) -> int:
-    """Parts that run one behind the other."""
+    """Number of sequential parts."""
     return 1 if step.chunk is None else -(-share(step, ranks, gpus) // step.chunk)
 
 
 def operations(step: Step, ranks: int, gpus: int) -> int:
-    """ControllerFacts how many operations a collective is."""
+    """Approximate number of operations of a collective."""
     if step.collective is None:
         return 0
     algorithm = step.algorithm or DEFAULT_ALGORITHMS[step.collective]
@@ -131,7 +131,7 @@ def operations(step: Step, ranks: int, gpus: int) -> int:
 
 
 def _collectives(item: Collective | Job) -> list[tuple[Path, Step]]:
-    """Its collectives, with where each is."""
+    """The collectives of a job, with their paths."""
     steps = enumerate(steps_of(item))
     return [
         (("steps", at) if isinstance(item, Job) else (), step)
@@ -141,7 +141,7 @@ def _collectives(item: Collective | Job) -> list[tuple[Path, Step]]:
 
 
 def job_conflicts(scenario: Scenario, index: int) -> Problems:
-    """What is impossible about a job whose hosts are known."""
+    """Conflicts of a job whose hosts are known."""
     item, path = scenario.traffic[index], ("traffic", index)
     assert is_job(item)
     try:
@@ -172,7 +172,7 @@ def job_conflicts(scenario: Scenario, index: int) -> Problems:
 
 
 def _queue_pairs(scenario: Scenario, step: Step, ranks: int, of_messages: bool) -> int:
-    """Of the operations of a step's file; none of one that is refused."""
+    """The operations of a step's file; None if the file is refused."""
     from tailback.workload import graph_of
     from tailback.workload.lists import ListError
 
@@ -184,7 +184,7 @@ def _queue_pairs(scenario: Scenario, step: Step, ranks: int, of_messages: bool) 
 
 
 def _graphs(scenario: Scenario, item: Collective | Job, ranks: int, path: Path) -> Problems:
-    """What cannot be about the files of its steps."""
+    """Problems of the files of a job's steps."""
     from tailback.workload import graph_of
     from tailback.workload.lists import ListError
 
@@ -200,7 +200,7 @@ def _graphs(scenario: Scenario, item: Collective | Job, ranks: int, path: Path) 
 
 
 def _alike(groups: list[list[int]], gpus: int) -> bool:
-    """Whether there are servers, and each has as many ranks of each group that is in it."""
+    """True if there are servers, and each has the same number of ranks of each of its groups."""
     if gpus == 1:
         return False
     for group in groups:
@@ -233,7 +233,7 @@ def _sizes(
 
 
 def queue_pairs_of(scenario: Scenario, index: int) -> int:
-    """ControllerFacts how many queue pairs a job has."""
+    """Approximate number of queue pairs of a job."""
     item = scenario.traffic[index]
     assert is_job(item)
     groups = groups_of(scenario, index)

@@ -1,4 +1,4 @@
-"""What does not go together where network namespaces, or their traffic, are given."""
+"""Conflicts of network namespaces and their traffic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tailback.units import format_duration
 
 
 def veth_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """What does not go together where namespaces, or their traffic, are given."""
+    """Conflicts of namespaces and their traffic."""
     topology = scenario.topology
     for index, item in enumerate(scenario.traffic):
         path: Path = ("traffic", index)
@@ -33,7 +33,7 @@ def veth_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         for section in ("failures", "memory_load"):
             if getattr(scenario, section):
                 yield (section,), f"found something, {none}"
-        if scenario.qos is not None:  # which fills in hosts and switches, too
+        if scenario.qos is not None:  # qos would fill in settings of hosts and switches
             yield ("qos",), f"found {found(scenario.qos)}, {none} and no switch to set up"
             return
         for section in ("host", "switch"):
