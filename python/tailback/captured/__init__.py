@@ -1,7 +1,6 @@
-"""Captures of RoCEv2 traffic, simulated or real: read, told in words, and shown.
+"""Analyses captures of RoCEv2 traffic, simulated or real.
 
-`analyze` gives a `Captured`: plain data as the engine found it (`data`, see docs/captures.md), findings in
-words, and a page.
+`analyze` returns a `Captured`: the engine's data (`data`, see docs/captures.md), findings, and a page.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ from tailback.errors import InputError
 from tailback.findings.finding import Finding
 
 FRAMES_PER_STEP = 50_000
-"""Frames between two looks at Ctrl-C and the progress bar: about 30 ms."""
+"""Frames between two checks for Ctrl-C and updates of the progress bar: about 30 ms."""
 
 
 @dataclass(frozen=True)
 class Captured:
-    """What a capture told."""
+    """The analysis of a capture."""
 
     name: str
     data: dict[str, Any]
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """In words, the most important first."""
+        """Findings, the most important first."""
         return findings(self.data)
 
     def page(self) -> str:
-        """As a page, which opens without a network."""
-        from tailback.captured.page import render  # templates take a while to load
+        """An HTML page; it opens offline."""
+        from tailback.captured.page import render  # templates take a tenth of a second to load
 
         return render(self.name, self.data, self.findings)
 
@@ -61,19 +60,19 @@ def _packed(path: Path) -> str | None:
 
 
 def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | None = None) -> Captured:
-    """Reads a capture in bounded memory: pcap or pcapng, as it is or with gzip; `-` is standard input.
+    """Reads a capture in bounded memory: pcap or pcapng, also with gzip; `-` is standard input.
 
-    `progress` is told the share that was read, where the size is known.
+    `progress` is called with the share that was read, if the size is known.
 
     Raises:
-        InputError: it is no capture, or is broken; one line says where.
-        OSError: it cannot be read.
+        InputError: this is not a capture, or it is damaged; the message has the place.
+        OSError: the file cannot be read.
     """
     from tailback._engine import Analysis
 
     given = Path(path)
     standard_input = str(path) == "-"
-    # Of a pipe the size is not known; it says 0.
+    # The size of a pipe is not known; stat says 0.
     size = 0 if standard_input else given.stat().st_size
     if not standard_input and given.is_dir():
         raise InputError.at(str(path), "found a folder, expected a capture (pcap, pcapng)")

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 LINE_COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PINK, SKY, INK, MUTED)
 CAUSE_NAMES = {"nak": "nak", "rnr_nak": "rnr nak", "timeout": "timeout", "not_seen": "cause not seen"}
-MOST_LINES = 8
-MOST_ROWS = 500
+MAX_LINES = 8
+MAX_ROWS = 500
 
 
 def render(name: str, data: Data, findings: list[Finding]) -> str:
-    """The page as HTML."""
+    """Renders the page."""
     plots = [plot for plot in (_links(data), _queue_pairs(data)) if plot.figures]
     tables = [table for table in (_pairs(data), _recoveries(data), _pauses(data)) if table]
     return (
@@ -61,7 +61,7 @@ def render(name: str, data: Data, findings: list[Finding]) -> str:
 
 
 def _view(data: Data) -> View:
-    """The bins of a capture, as those of a run."""
+    """The bins of a capture, in the form of a run."""
     bin_s = data["bin_ps"] / PS_PER_S
     count = max(1, -(-data["duration_ps"] // data["bin_ps"]))
     bins = SimpleNamespace(count=count, bin_s=bin_s, width_s=np.full(count, bin_s), end_s=count * bin_s)
@@ -76,7 +76,7 @@ def _rates(view: View, counts: list[int]) -> Array:
 
 def _over_time(data: Data, id_: str, heading: str, caption: str, lines: list[tuple[str, list[int]]]) -> Plot:
     view = _view(data)
-    ordered = sorted(lines, key=lambda one: -sum(one[1]))[:MOST_LINES]
+    ordered = sorted(lines, key=lambda one: -sum(one[1]))[:MAX_LINES]
     rates = [(name, _rates(view, counts)) for name, counts in ordered]
     highest = max((float(values.max(initial=0)) for _, values in rates), default=0.0)
     if not highest:
@@ -97,17 +97,17 @@ def _over_time(data: Data, id_: str, heading: str, caption: str, lines: list[tup
 
 def _links(data: Data) -> Plot:
     lines = [(one["name"], one["bins"]) for one in data["interfaces"] if one["bins"]]
-    return _over_time(data, "interfaces", "Interfaces", "What each interface carried, with headers.", lines)
+    return _over_time(data, "interfaces", "Interfaces", "Rate of each interface, with headers.", lines)
 
 
 def _queue_pairs(data: Data) -> Plot:
     lines = [(pair(data, row), row["bins"]) for row in nearest_sender(data) if row["bins"]]
-    words = "Payload of requests of each queue pair, without what was retransmitted."
+    words = "Payload of requests of each queue pair, without retransmissions."
     return _over_time(data, "queue-pairs", "Queue pairs", words, lines)
 
 
 def _some(rows: list[list[str]], what: str) -> str:
-    return f"The first {MOST_ROWS} of {text.plural(len(rows), what)}." if len(rows) > MOST_ROWS else ""
+    return f"The first {MAX_ROWS} of {text.plural(len(rows), what)}." if len(rows) > MAX_ROWS else ""
 
 
 def _pairs(data: Data) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _pairs(data: Data) -> dict[str, Any]:
         "id": "pairs",
         "heading": "Queue pairs, at each point of capture",
         "columns": [*columns, "Mean round trip"],
-        "rows": rows[:MOST_ROWS],
+        "rows": rows[:MAX_ROWS],
         "note": _some(rows, "row"),
     }
 
@@ -183,7 +183,7 @@ def _recoveries(data: Data) -> dict[str, Any] | None:
         "id": "recoveries",
         "heading": "Retransmissions",
         "columns": columns,
-        "rows": rows[:MOST_ROWS],
+        "rows": rows[:MAX_ROWS],
         "note": _some(rows, "recovery"),
     }
 
@@ -213,6 +213,6 @@ def _pauses(data: Data) -> dict[str, Any] | None:
         "id": "pauses",
         "heading": "Pauses that interfaces asked for",
         "columns": ["Interface", "Priority", "Xoff frames", "Xon frames", "Pauses", "Paused", "Longest"],
-        "rows": rows[:MOST_ROWS],
+        "rows": rows[:MAX_ROWS],
         "note": _some(rows, "row"),
     }

@@ -1,4 +1,4 @@
-"""What a capture tells, in words with times."""
+"""Findings of a capture: sentences with counts and times."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tailback.findings.finding import Finding
 Data = dict[str, Any]
 PS_PER_S = 1e12
 SECONDS_PER_DAY = 86_400
-MOST_NAMED = 6
-"""Protocols, or reasons why frames were not read, that a sentence names."""
+MAX_NAMED = 6
+"""Protocols, or reasons why frames were not read, in a sentence."""
 LONG_JUMP_S = SECONDS_PER_DAY
-"""A time between two frames that is rather a clock that was set, or two captures in one file."""
+"""A longer time between two frames means that a clock was set, or that the file has two captures."""
 COARSE_STEP_S = 1e-5
-"""Steps of a clock that are as long as round trips."""
+"""Clock steps that are as long as round trips."""
 
 CNP_INTERVALS_US = {4: "connectx", 50: "sigcomm15"}
-"""Least times between CNPs of a queue pair that profiles of DCQCN have, and the profiles."""
+"""Minimum time between CNPs of a queue pair in profiles of DCQCN, and the profiles."""
 _CNP_INTERVAL_TOLERANCE = 0.1
-"""How far the least gap may be from it."""
+"""Relative difference up to which a measured minimum fits a profile."""
 
 
 def findings(data: Data) -> list[Finding]:
-    """Of all points of capture together; each says where it saw the most."""
+    """Findings over all points of capture; each names the point with the most."""
     makers: list[Callable[[Data], Iterable[Finding]]] = [
         _read,
         _not_read,
@@ -44,7 +44,7 @@ def findings(data: Data) -> list[Finding]:
 
 
 def duration(ps: float) -> str:
-    """Picoseconds in words."""
+    """Formats picoseconds."""
     seconds = ps / PS_PER_S
     if abs(seconds) >= 2 * SECONDS_PER_DAY:
         return f"{text.significant(seconds / SECONDS_PER_DAY)} days"
@@ -52,14 +52,14 @@ def duration(ps: float) -> str:
 
 
 def not_read(data: Data) -> int:
-    """Frames that were not read; what was looked for may be in them."""
+    """Frames that were not read; they may hold anything."""
     return sum(data["classes"]["not_read"].values())
 
 
 def _by_count(counts: dict[str, int]) -> str:
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    words = ", ".join(f"{name} ({text.count(number)})" for name, number in ordered[:MOST_NAMED])
-    rest = len(ordered) - MOST_NAMED
+    words = ", ".join(f"{name} ({text.count(number)})" for name, number in ordered[:MAX_NAMED])
+    rest = len(ordered) - MAX_NAMED
     return words if rest <= 0 else f"{words}, and {text.count(rest)} others"
 
 
@@ -73,7 +73,7 @@ def _unread_words(data: Data) -> str:
 
 
 def _none(data: Data, what: str, words: str, in_roce: bool = True) -> Finding:
-    """Nothing was found, in what was read; `in_roce`: it is looked for in RoCEv2 packets."""
+    """The finding that there is none among the frames that were read; `in_roce`: of RoCEv2 packets only."""
     read = data["classes"]["read"]
     if not data["frames"]:
         return Finding(what, "not known", "The capture has no frames.", "warning")
@@ -90,12 +90,12 @@ def _none(data: Data, what: str, words: str, in_roce: bool = True) -> Finding:
 
 
 def name_of(data: Data, address: str) -> str:
-    """The name that the capture has for an address, or the address."""
+    """The name of an address in the capture, or the address."""
     return str(data["names"].get(address, address))
 
 
 def pair(data: Data, connection: Data) -> str:
-    """A connection in words: `h0 to h4, QP 0x100`."""
+    """A connection for a sentence: `h0 to h4, QP 0x100`."""
     ends = f"{name_of(data, connection['source'])} to {name_of(data, connection['destination'])}"
     return f"{ends}, QP 0x{connection['destination_qp']:x}"
 
@@ -106,14 +106,14 @@ def place_names(data: Data) -> dict[int, str]:
 
 
 def nearest_sender(data: Data) -> list[Data]:
-    """Of each connection the row of the point that saw it first: rates, round trips and reactions are the
-    sender's there.
+    """For each connection, the row of the point that saw it first, which is nearest to the sender: rates, round
+    trips and reactions are measured there.
     """
     return _one_each(data, lambda row: (row["first_at_ps"] or 0, row["place"]))
 
 
 def nearest_receiver(data: Data) -> list[Data]:
-    """The row of the point that saw it last: marks are complete there."""
+    """For each connection, the row of the point that saw it last, where marks are complete."""
     return _one_each(data, lambda row: (-(row["first_at_ps"] or 0), -row["place"]))
 
 
@@ -258,7 +258,7 @@ def _traffic(data: Data) -> Iterable[Finding]:
 
 
 def _rate(payload_bytes: int, took_ps: int) -> str:
-    """A rate; of one moment, the bytes."""
+    """A rate; without a duration, the bytes."""
     return text.rate(8 * payload_bytes * PS_PER_S / took_ps) if took_ps else text.size(payload_bytes)
 
 
@@ -512,7 +512,7 @@ def _pauses(data: Data) -> Iterable[Finding]:
 
 
 def _link_pauses(data: Data) -> Iterable[Finding]:
-    """Of 802.3x; there are none on links with PFC, so that is said only where there are."""
+    """Pauses of 802.3x; reported only if there are any, because links with PFC have none."""
     frames = data["classes"]["link_pauses"]
     if not frames:
         return

@@ -1,7 +1,7 @@
-"""The switch part of a scenario from SONiC's config_db.json.
+"""Makes the switch of a scenario from SONiC's config_db.json.
 
-One switch for all: where ports differ, the value that most of them have. What the model has no place for is
-listed, and so is what the file does not say and the model needs.
+Where ports differ, the value that most of them have is used. Settings that the model does not have are listed, and
+so are missing settings that the model needs.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ _READ_TABLES = (
 _OF_QUEUES = re.compile(r"BUFFER|QUEUE|QOS|_TO_|PFC|WRED|SCHEDULER|POLICER|TRIMMING|LOSSLESS")
 """Names of tables that say something of queues, as SONiC's schema has them; those that are not read are named."""
 _ECN_OFF = ("ecn_none", "")
-_MOST_HOSTS = 1024
+_MAX_HOSTS = 1024
 _ALPHA_EXPONENTS = range(-10, 11)
 _WATCHDOG_KEYS = ("detection_time", "restoration_time")
 _CABLE_PS_PER_METRE = 5000
-"""SONiC's buffer_headroom_mellanox.lua: light takes 5 ns for a metre of cable."""
+"""SONiC's buffer_headroom_mellanox.lua: 5 ns per metre."""
 
 
 @dataclass
 class _Switch:
-    """What goes into the scenario."""
+    """The settings of the switch in the scenario."""
 
     rate_mbps: int | None
     ports: int
     cable_m: int | None
     lossless: list[int] = field(default_factory=list)
     lines: list[tuple[int, str, str]] = field(default_factory=list)
-    """Of `switch`: depth, text, and where it comes from."""
+    """Lines of the section `switch`: depth, text, and source."""
     marks: dict[int, int] = field(default_factory=dict)
-    """DSCPs of lossless classes, where they are not the usual ones."""
+    """DSCPs of lossless classes, if they are not the class selectors."""
     absent: list[str] = field(default_factory=list)
-    """What the file does not say, and what the scenario has instead."""
+    """Settings that the file does not have, with the values of the scenario."""
 
     def put(self, depth: int, text: str, source: str = "") -> None:
         self.lines.append((depth, text, source))
 
 
 def sonic(path: Path) -> str:
-    """A scenario as YAML: the switch of `path`, a host for each port, and a first traffic to replace.
+    """Makes a scenario as YAML: the switch of `path`, a host for each port, and traffic to be replaced.
 
-    It loads as it is. Comments at its end list what is not honoured and what the file does not say.
+    It loads as it is. Comments at its end list settings that are not honoured, and settings that the file lacks.
 
     Raises:
-        InputError: the file is no config_db.json, or what it says makes no scenario; one line each, with
-            the table and key of the file.
+        InputError: the file is not a config_db.json, or its values do not make a valid scenario; each line has the
+            table and key of the file.
     """
     tables = Tables(path)
     switch = _ports(tables)
@@ -71,10 +71,10 @@ def sonic(path: Path) -> str:
     others = sorted(name for name in tables.data if name not in _READ_TABLES)
     unread = [name for name in others if _OF_QUEUES.search(name)]
     if unread:
-        tables.leave(f"tables of classes, queues and buffers that are not read: {', '.join(unread)}")
+        tables.not_honour(f"tables of classes, queues and buffers that are not read: {', '.join(unread)}")
     others = [name for name in others if name not in unread]
     if others:
-        tables.leave(f"tables that say nothing of queues: {', '.join(others)}")
+        tables.not_honour(f"tables that say nothing of queues: {', '.join(others)}")
     lines = _yaml(tables, switch)
     scenario = _loaded(path, lines)
     lines += _absent(switch, scenario)
@@ -84,7 +84,7 @@ def sonic(path: Path) -> str:
 
 
 def _loaded(path: Path, lines: list[tuple[str, str]]) -> Scenario:
-    """The scenario; what is wrong with it is said of the table that a line comes from."""
+    """Loads the scenario; problems name the table that the line comes from."""
     try:
         return loads("\n".join(text for text, _ in lines), label="scenario")
     except InputError as error:
@@ -107,7 +107,9 @@ def _ports(tables: Tables) -> _Switch:
         if speed is not None:
             speeds.append((name, speed))
     if any(ports[name].get("pfc_asym") == "on" for name in names):
-        tables.leave("PORT pfc_asym on: a switch sends pauses and obeys them for the same priorities here")
+        tables.not_honour(
+            "PORT pfc_asym on: a switch sends pauses and obeys them for the same priorities here"
+        )
     named = set(names) or tables.ports_named()
     cables = []
     for key, entry in tables.entries("CABLE_LENGTH").items():
@@ -117,7 +119,9 @@ def _ports(tables: Tables) -> _Switch:
                 tables.refuse(f"CABLE_LENGTH|{key}.{name}", repr(str(length)[:40]), "metres such as 40m")
             if int(metres[1]) and (name in named or not names):
                 cables.append((name, int(metres[1])))
-    found = _Switch(tables.most("PORT speed", speeds), len(named), tables.most("CABLE_LENGTH", cables))
+    found = _Switch(
+        tables.most_common("PORT speed", speeds), len(named), tables.most_common("CABLE_LENGTH", cables)
+    )
     if not named:
         found.absent.append("ports: 2 hosts")
     elif not names:
@@ -125,7 +129,7 @@ def _ports(tables: Tables) -> _Switch:
     elif all(port.get("admin_status") != "up" for port in ports.values()):
         found.absent.append(f"PORT admin_status up: all {len(names)} ports are taken as up")
     elif len(names) < len(ports):
-        tables.leave("PORT: those with admin_status down, or without one, for which SONiC takes down")
+        tables.not_honour("PORT: those with admin_status down, or without one, for which SONiC takes down")
     return found
 
 
@@ -137,7 +141,7 @@ def _classes(tables: Tables, switch: _Switch) -> None:
 
     def chosen(field: str) -> str:
         values = [(port, str(entry[field])) for port, entry in maps if field in entry]
-        return str(tables.most(f"PORT_QOS_MAP {field}", values) or "").strip("[]").rpartition("|")[2]
+        return str(tables.most_common(f"PORT_QOS_MAP {field}", values) or "").strip("[]").rpartition("|")[2]
 
     switch.lossless = lossless = _priorities(tables, "", chosen("pfc_enable"))
     name = chosen("dscp_to_tc_map")
@@ -156,7 +160,7 @@ def _classes(tables: Tables, switch: _Switch) -> None:
         switch.marks = {dscp: tc for dscp, tc in class_of.items() if tc in lossless and tc != dscp >> 3}
     for tc in lossless:
         if to_group.get(tc, tc) != to_queue.get(tc, tc) or of_pause.get(tc, tc) != to_queue.get(tc, tc):
-            tables.leave(
+            tables.not_honour(
                 f"TC_TO_PRIORITY_GROUP_MAP, MAP_PFC_PRIORITY_TO_QUEUE: class {tc} has a priority group or a "
                 "pause of another number than its queue"
             )
@@ -169,7 +173,7 @@ def _classes(tables: Tables, switch: _Switch) -> None:
         switch.put(1, "lossless: []", "no port has pfc_enable in PORT_QOS_MAP: SONiC sends and obeys no PFC")
     for other in ("dot1p_to_tc_map", "tc_to_dscp_map", "dscp_to_fc_map", "exp_to_fc_map", "scheduler"):
         if any(other in entry for _, entry in maps):
-            tables.leave(f"PORT_QOS_MAP {other}")
+            tables.not_honour(f"PORT_QOS_MAP {other}")
 
 
 def _priorities(tables: Tables, key: str, text: str) -> list[int]:
@@ -188,7 +192,7 @@ def _buffers(tables: Tables, switch: _Switch) -> None:
     if name is not None and profile is not None:
         _group(tables, switch, name, profile)
     elif lossless:
-        tables.leave(
+        tables.not_honour(
             "BUFFER_PG: no profile of a lossless group in the file (SONiC computes it): headroom is auto, "
             "for the speed and the cable"
         )
@@ -201,31 +205,31 @@ def _buffers(tables: Tables, switch: _Switch) -> None:
         _alpha(tables, lossy, entry, lambda alpha, at: switch.put(1, f"egress_alpha: {alpha}", at))
     out = _profile(tables, "BUFFER_QUEUE", "lossless queues", lossless) or "egress_lossless_profile"
     if "static_th" in tables.entries("BUFFER_PROFILE").get(out, {}):
-        tables.leave(f"BUFFER_PROFILE|{out} static_th: lossless packets leave without a limit")
+        tables.not_honour(f"BUFFER_PROFILE|{out} static_th: lossless packets leave without a limit")
 
 
 def _profile(tables: Tables, table: str, what: str, classes: set[int]) -> str | None:
-    """The profile that most groups or queues of these classes have."""
+    """The most common profile of groups or queues of these classes."""
     names = [
         (port, str(entry.get("profile", "")).strip("[]").rpartition("|")[2])
         for port, number, entry in tables.by_class(table)
         if number in classes
     ]
-    found: str | None = tables.most(
+    found: str | None = tables.most_common(
         f"{table} profile of {what}", [(port, name) for port, name in names if name not in ("", "NULL")]
     )
     return found
 
 
 def _default_alpha(tables: Tables, switch: _Switch) -> None:
-    """What SONiC's buffer manager gives the lossless profiles that it computes."""
+    """Alpha of the lossless profiles that SONiC's buffer manager computes."""
     for key, entry in tables.entries("DEFAULT_LOSSLESS_BUFFER_PARAMETER").items():
         at = f"DEFAULT_LOSSLESS_BUFFER_PARAMETER|{key}"
         power = tables.number("DEFAULT_LOSSLESS_BUFFER_PARAMETER", key, "default_dynamic_th", entry)
         if power is not None and power in _ALPHA_EXPONENTS:
             switch.put(1, f"ingress_alpha: {2.0**power}", f"{at} default_dynamic_th {power}: 2^{power}")
         if "over_subscribe_ratio" in entry:
-            tables.leave(f"{at} over_subscribe_ratio")
+            tables.not_honour(f"{at} over_subscribe_ratio")
         return
 
 
@@ -239,7 +243,7 @@ def _pools(tables: Tables, switch: _Switch, profile: Entry | None) -> None:
     for name, pool in ingress.items():
         for part in ("percentage", *(() if "size" in pool else ("xoff",))):
             if part in pool:
-                tables.leave(f"BUFFER_POOL|{name} {part}: not without the size that SONiC computes")
+                tables.not_honour(f"BUFFER_POOL|{name} {part}: not without the size that SONiC computes")
     pools = {name: pool for name, pool in ingress.items() if "size" in pool}
     sizes = {name: tables.number("BUFFER_POOL", name, "size", pool) or 0 for name, pool in pools.items()}
     named = str((profile or {}).get("pool", "")).strip("[]").rpartition("|")[2]
@@ -253,7 +257,7 @@ def _pools(tables: Tables, switch: _Switch, profile: Entry | None) -> None:
     lossy = next((name for name in others if "lossy" in name), None) if switch.lossless else None
     for name in others:
         if name != lossy:
-            tables.leave(
+            tables.not_honour(
                 f"BUFFER_POOL|{name}: one pool for all, or one for lossless and one for lossy classes"
             )
     total = sizes[first] + (others[lossy] if lossy else 0)
@@ -272,7 +276,7 @@ def _pools(tables: Tables, switch: _Switch, profile: Entry | None) -> None:
 
 
 def _headroom(switch: _Switch) -> int:
-    """Bytes of headroom of all ports and lossless priorities, as the lines so far have it."""
+    """Total headroom of all ports and lossless priorities, with the lines so far."""
     draft = [
         "name: draft",
         *_topology(switch),
@@ -284,7 +288,7 @@ def _headroom(switch: _Switch) -> int:
 
 
 def _pause(switch: _Switch, text: str, source: str) -> None:
-    """A line of `switch.pfc`."""
+    """Adds a line to `switch.pfc`."""
     if (1, "pfc:", "") not in switch.lines:
         switch.put(1, "pfc:")
     switch.lines.insert(switch.lines.index((1, "pfc:", "")) + 1, (2, text, source))
@@ -301,7 +305,7 @@ def _group(tables: Tables, switch: _Switch, name: str, profile: Entry) -> None:
     if found["xon_offset"]:
         _pause(switch, f"xon_offset: {found['xon_offset']}B", f"{at} xon_offset")
         if found["xon"]:
-            tables.leave(f"{at} xon: beside xon_offset")
+            tables.not_honour(f"{at} xon: beside xon_offset")
     elif found["xon"]:
         _pause(switch, f"xon: {found['xon']}B", f"{at} xon")
     if found["static_th"]:
@@ -309,7 +313,7 @@ def _group(tables: Tables, switch: _Switch, name: str, profile: Entry) -> None:
     if found["xoff"] is not None:
         _pause(switch, f"headroom: {found['xoff']}B", f"{at} xoff")
     if found["size"]:
-        tables.leave(f"{at} size: nothing is reserved for single groups")
+        tables.not_honour(f"{at} size: nothing is reserved for single groups")
 
 
 def _alpha(tables: Tables, name: str, profile: Entry, put: Callable[[float, str], None]) -> None:
@@ -318,7 +322,7 @@ def _alpha(tables: Tables, name: str, profile: Entry, put: Callable[[float, str]
     if power is None:
         return
     if power not in _ALPHA_EXPONENTS:
-        tables.leave(f"BUFFER_PROFILE|{name} dynamic_th {power}: not within -10 to 10")
+        tables.not_honour(f"BUFFER_PROFILE|{name} dynamic_th {power}: not within -10 to 10")
         return
     put(2.0**power, f"BUFFER_PROFILE|{name} dynamic_th {power}: 2^{power}")
 
@@ -327,24 +331,24 @@ def _marks(tables: Tables, switch: _Switch) -> None:
     """ECN by WRED profiles of queues."""
     of_profile: dict[str, list[int]] = {}
     for queue, names in _of_queues(tables, "wred_profile").items():
-        of_profile.setdefault(tables.most(f"QUEUE {queue} wred_profile", names), []).append(queue)
+        of_profile.setdefault(tables.most_common(f"QUEUE {queue} wred_profile", names), []).append(queue)
     profiles = []
     for name, queues in of_profile.items():
         profile = tables.entry("WRED_PROFILE", name)
         if profile is None:
             continue
         if profile.get("ecn", "") in _ECN_OFF:
-            tables.leave(f"WRED_PROFILE|{name}: drops of WRED; without ecn nothing is marked")
+            tables.not_honour(f"WRED_PROFILE|{name}: drops of WRED; without ecn nothing is marked")
             continue
         if profile["ecn"] not in ("ecn_all", "ecn_green"):
-            tables.leave(f"WRED_PROFILE|{name} ecn {profile['ecn']}: green packets are not marked")
+            tables.not_honour(f"WRED_PROFILE|{name} ecn {profile['ecn']}: green packets are not marked")
             continue
         field = {
             field: tables.number("WRED_PROFILE", name, f"green_{field}", profile)
             for field in ("min_threshold", "max_threshold", "drop_probability")
         }
         if field["min_threshold"] is None or field["max_threshold"] is None:
-            tables.leave(f"WRED_PROFILE|{name}: no green thresholds")
+            tables.not_honour(f"WRED_PROFILE|{name}: no green thresholds")
             continue
         if field["min_threshold"] > field["max_threshold"]:
             tables.refuse(
@@ -357,7 +361,7 @@ def _marks(tables: Tables, switch: _Switch) -> None:
                 f"WRED_PROFILE|{name}.green_drop_probability", str(field["drop_probability"]), "0 to 100 (%)"
             )
         if profile.get("wred_green_enable", "true") != "true":
-            tables.leave(
+            tables.not_honour(
                 f"WRED_PROFILE|{name} wred_green_enable {profile['wred_green_enable']}: it marks here"
             )
         if any(
@@ -365,7 +369,7 @@ def _marks(tables: Tables, switch: _Switch) -> None:
             for colour in ("yellow", "red")
             for end in ("min_threshold", "max_threshold")
         ):
-            tables.leave(f"WRED_PROFILE|{name}: thresholds of yellow and red packets; all are green")
+            tables.not_honour(f"WRED_PROFILE|{name}: thresholds of yellow and red packets; all are green")
         most = (100 if field["drop_probability"] is None else field["drop_probability"]) / 100
         profiles.append((name, sorted(set(queues)), field["min_threshold"], field["max_threshold"], most))
     if not profiles:
@@ -401,7 +405,7 @@ def _schedulers(tables: Tables, switch: _Switch) -> None:
     of_queue = _of_queues(tables, "scheduler")
     strict, weights = [], {}
     for queue, names in sorted(of_queue.items()):
-        name = tables.most(f"QUEUE {queue} scheduler", names)
+        name = tables.most_common(f"QUEUE {queue} scheduler", names)
         scheduler = tables.entry("SCHEDULER", name)
         if scheduler is None:
             continue
@@ -410,7 +414,7 @@ def _schedulers(tables: Tables, switch: _Switch) -> None:
         else:
             weights[queue] = max(1, tables.number("SCHEDULER", name, "weight", scheduler) or 1)
         if "pir" in scheduler or "cir" in scheduler:
-            tables.leave(f"SCHEDULER|{name}: shaping (cir, pir)")
+            tables.not_honour(f"SCHEDULER|{name}: shaping (cir, pir)")
     if of_queue:
         switch.put(1, f"strict: {strict}", "SCHEDULER type STRICT")
     if weights:
@@ -420,7 +424,7 @@ def _schedulers(tables: Tables, switch: _Switch) -> None:
 
 
 def _per_cent(weights: dict[int, int]) -> dict[int, int]:
-    """Whole shares of at least 1 that add up to 100, the largest remainders first."""
+    """Integer shares of at least 1 that add up to 100; the largest remainders are rounded up."""
     total, room = sum(weights.values()), 100 - len(weights)
     exact = {queue: room * weight / total for queue, weight in weights.items()}
     shares = {queue: 1 + int(share) for queue, share in exact.items()}
@@ -433,7 +437,9 @@ def _per_cent(weights: dict[int, int]) -> dict[int, int]:
 def _watchdog(tables: Tables, switch: _Switch) -> None:
     """PFC's watchdog, its times in ms."""
     if "POLL_INTERVAL" in tables.entries("PFC_WD").get("GLOBAL", {}):
-        tables.leave("PFC_WD|GLOBAL POLL_INTERVAL: a pause storm is noticed at once after its detection_time")
+        tables.not_honour(
+            "PFC_WD|GLOBAL POLL_INTERVAL: a pause storm is noticed at once after its detection_time"
+        )
     times = [
         (
             port,
@@ -445,12 +451,12 @@ def _watchdog(tables: Tables, switch: _Switch) -> None:
         )
         for port, key, entry in tables.by_port("PFC_WD")
     ]
-    found = tables.most("PFC_WD", times)
+    found = tables.most_common("PFC_WD", times)
     if found is None:
         return
     *_, action = found
     if action != "drop":
-        tables.leave(f"PFC_WD action {action}: the watchdog of the model drops; it is off here")
+        tables.not_honour(f"PFC_WD action {action}: the watchdog of the model drops; it is off here")
         return
     shown = [f"{name}: {time}ms" for name, time in zip(_WATCHDOG_KEYS, found, strict=False) if time]
     switch.put(1, f"watchdog: {{{', '.join(shown)}}}", "PFC_WD")
@@ -461,8 +467,8 @@ def _line(depth: int, text: str, _: str = "") -> str:
 
 
 def _topology(switch: _Switch) -> list[str]:
-    """The first lines of the scenario, without its name."""
-    hosts = min(max(switch.ports, 2), _MOST_HOSTS)
+    """The first lines of the scenario after its name."""
+    hosts = min(max(switch.ports, 2), _MAX_HOSTS)
     link = {
         "rate": None if switch.rate_mbps is None else f"{switch.rate_mbps}Mbps",
         "delay": None if switch.cable_m is None else format_duration(switch.cable_m * _CABLE_PS_PER_METRE),
@@ -486,7 +492,7 @@ def _traffic(switch: _Switch) -> list[str]:
 
 
 def _yaml(tables: Tables, switch: _Switch) -> list[tuple[str, str]]:
-    """The lines of the scenario, and where in the file each comes from."""
+    """The lines of the scenario, with the place in the file that each comes from."""
     metadata = tables.entries("DEVICE_METADATA").get("localhost", {})
     hostname = re.sub(r"[^A-Za-z0-9._-]", "-", str(metadata.get("hostname", "sonic")))[:64].lstrip("._-")
     width = min(max([len(_line(*line)) for line in switch.lines if line[2]], default=0), 60)
@@ -505,7 +511,7 @@ def _yaml(tables: Tables, switch: _Switch) -> list[tuple[str, str]]:
 
 
 def _absent(switch: _Switch, scenario: Scenario) -> list[tuple[str, str]]:
-    """Comments on what the file does not say and the scenario has a default for."""
+    """Comments on settings that the file lacks, with the defaults of the scenario."""
     given = "\n".join(text for _, text, _ in switch.lines)
     link, model = scenario.network.wires[0], scenario.switch
 

@@ -1,4 +1,4 @@
-"""SONiC's config_db.json as tables: their keys taken apart, their texts read.
+"""Reads the tables of SONiC's config_db.json, with their keys and values.
 
 The schema: sonic-net/sonic-buildimage, src/sonic-yang-models (Configuration.md), and the sample outputs of
 src/sonic-config-engine/tests.
@@ -31,13 +31,13 @@ def _has_tables(data: dict[str, Any]) -> bool:
 
 
 class Tables:
-    """The tables of a file, and what of them is not honoured."""
+    """The tables of a file, and the list of entries that are not honoured."""
 
     def __init__(self, path: Path) -> None:
         """Reads the file.
 
         Raises:
-            InputError: it cannot be read, or is no config_db.json: one line.
+            InputError: the file cannot be read, or is not a config_db.json.
         """
         self._path = path
         self.not_honoured: list[str] = []
@@ -63,17 +63,17 @@ class Tables:
         self.up = self._up()
 
     def refuse(self, where: str, found: str, expected: str) -> NoReturn:
-        """Raises a InputError of one line that names the file, and the table and key."""
+        """Raises an InputError with the file, and the table and key."""
         at = f"{where}: " if where else ""
         raise InputError.at(str(self._path), f"{at}found {found}, expected {expected}")
 
-    def leave(self, what: str) -> None:
-        """Something is not honoured, and why; said once."""
+    def not_honour(self, what: str) -> None:
+        """Adds an entry to the list of what is not honoured, once."""
         if what not in self.not_honoured:
             self.not_honoured.append(what)
 
     def entries(self, table: str) -> dict[str, Entry]:
-        """The entries of a table by their keys; empty where there is no such table."""
+        """The entries of a table by their keys; empty if there is no such table."""
         found = self.data.get(table, {})
         if not isinstance(found, dict):
             self.refuse(table, _kind(found), "a mapping of keys to entries")
@@ -100,15 +100,15 @@ class Tables:
                     yield port, key, entry
 
     def entry(self, table: str, name: str) -> Entry | None:
-        """The entry that a field names, as `AZURE` or, before 2021, `[WRED_PROFILE|AZURE]`."""
+        """The entry that a field refers to, as `AZURE` or, before 2021, `[WRED_PROFILE|AZURE]`."""
         bare = name.strip("[]").rpartition("|")[2]
         found = self.entries(table).get(bare)
         if found is None and bare not in ("", "NULL"):
-            self.leave(f"{table}|{bare}: named, and not in the file")
+            self.not_honour(f"{table}|{bare}: named, and not in the file")
         return found
 
     def number(self, table: str, key: str, field: str, entry: Entry) -> int | None:
-        """A whole number in a field; None: it is not there."""
+        """A whole number in a field; None if it is missing."""
         text = entry.get(field)
         if text is None:
             return None
@@ -118,7 +118,7 @@ class Tables:
             self.refuse(f"{table}|{key}.{field}", repr(str(text)[:40]), "a whole number")
 
     def mapping(self, table: str, name: str, last: int) -> dict[int, int]:
-        """A map from numbers up to `last` to classes of 0 to 7."""
+        """A map from numbers up to `last` to classes 0 to 7."""
         found: dict[int, int] = {}
         for text, value in (self.entry(table, name) or {}).items():
             where = f"{table}|{name}.{text}"
@@ -127,7 +127,7 @@ class Tables:
             except ValueError:
                 self.refuse(where, repr(str(value)[:40]), "numbers on both sides")
             if (7 < key <= 15 and last == 7) or 7 < to <= 15:
-                self.leave(f"{table}|{name}: classes above 7")
+                self.not_honour(f"{table}|{name}: classes above 7")
                 continue
             if not 0 <= key <= last:
                 self.refuse(f"{table}|{name}", f"the key {key}", f"keys of 0 to {last}")
@@ -137,7 +137,7 @@ class Tables:
         return found
 
     def ports_named(self) -> set[str]:
-        """Ports that tables other than PORT name in their keys."""
+        """Ports in the keys of tables other than PORT."""
         keys = [
             key.rpartition("|")[0]
             for table in ("BUFFER_PG", "BUFFER_QUEUE", "QUEUE")
@@ -161,7 +161,7 @@ class Tables:
             except ValueError:
                 self.refuse(f"{table}|{key}", repr(classes[:40]), "a class or a range of them")
             if not all(0 <= number <= 7 for number in (*numbers[:1], *numbers[-1:])):
-                self.leave(f"{table}: classes above 7")
+                self.not_honour(f"{table}: classes above 7")
                 continue
             for named in ports.split(","):
                 port = named.rpartition("|")[2]
@@ -169,7 +169,7 @@ class Tables:
                     for number in numbers:
                         yield port, number, entry
 
-    def most(self, what: str, values: Iterable[tuple[str, Any]]) -> Any:
+    def most_common(self, what: str, values: Iterable[tuple[str, Any]]) -> Any:
         """The value that most ports have, of pairs of port and value; None where there is none.
 
         Other values are not honoured, and neither is it that ports have none.
@@ -180,15 +180,15 @@ class Tables:
             return None
         (value, _), *others = count.most_common()
         if others:
-            self.leave(f"{what}: {sum(n for _, n in others)} of {count.total()} are other than {value}")
+            self.not_honour(f"{what}: {sum(n for _, n in others)} of {count.total()} are other than {value}")
         ports = self.up or set()
         if without := ports - {port for port, _ in pairs}:
-            self.leave(f"{what}: {len(without)} of {len(ports)} ports have none")
+            self.not_honour(f"{what}: {len(without)} of {len(ports)} ports have none")
         return value
 
 
 def _nested(data: dict[str, Any]) -> dict[str, Any]:
-    """Tables of a dump whose keys are `TABLE|KEY`, as redis-dump writes it; others are as they are."""
+    """The tables of a dump with keys `TABLE|KEY`, as redis-dump writes it; other data are unchanged."""
     if not any("|" in name for name in data):
         return data
     tables: dict[str, Any] = {}
