@@ -23,7 +23,7 @@ import tailback
 from tailback import explain
 from tailback.counters import TOOLS, as_tool
 from tailback.errors import InputError
-from tailback.hpcc.keys import KEYS
+from tailback.hpcc.keys import CONFIG_KEYS
 from tailback.hpcc.quantities import RATE_UNITS, TIME_UNITS_FS
 from tailback.plan import make_plan, plan_json
 from tailback.run_folder import read_run, reading
@@ -248,7 +248,7 @@ def words(target: str) -> list[str]:
     """The words of a reader, which chance would hardly find."""
     numbers = ["4294967295", "4294967296", "1000000000000", "1e999", "nan", "-1", "0", "1e-320", "65536"]
     if target in hpcc_files.READERS:
-        return [*KEYS, *RATE_UNITS, *TIME_UNITS_FS, *numbers]
+        return [*CONFIG_KEYS, *RATE_UNITS, *TIME_UNITS_FS, *numbers]
     if target == "simai":
         return [
             *NUMBER_KEYS,

@@ -21,7 +21,7 @@ from hpcc_files import READERS, TEXTS, answer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tailback.errors import InputError
-from tailback.hpcc.keys import KEYS
+from tailback.hpcc.keys import CONFIG_KEYS
 from tailback.run_folder import read_run
 from tailback.scenario import load, loads
 from tailback.workload.sizes import parse
@@ -209,7 +209,7 @@ def test_texts_that_repeat(piece: str, times: int, end: str) -> None:
 # The HPCC simulator's files
 
 words = st.one_of(
-    st.sampled_from([*KEYS, "1000Gbps", "1us", "x", "1e300", "0.5"]),
+    st.sampled_from([*CONFIG_KEYS, "1000Gbps", "1us", "x", "1e300", "0.5"]),
     st.integers(0, 20).map(str),
     counts.map(str),
 )

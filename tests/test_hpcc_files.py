@@ -14,7 +14,7 @@ from hpcc_files import CONFIG, FLOW, TOPOLOGY, TRACE, refusal, without, write
 from tailback.hpcc.config import read_config
 from tailback.hpcc.flows import read_flows, read_trace
 from tailback.hpcc.inputs import load_inputs
-from tailback.hpcc.keys import KEYS
+from tailback.hpcc.keys import CONFIG_KEYS
 from tailback.hpcc.plan import make_plan, warnings
 from tailback.hpcc.quantities import nanoseconds, rate_bps, time_ns
 from tailback.hpcc.topology import Link, read_topology
@@ -112,9 +112,9 @@ def test_every_known_key_is_read() -> None:
         "path": "x",
         "word": "x",
     }
-    text = "\n".join(f"{name} {samples.get(key.kind, max(1, key.low))}" for name, key in KEYS.items())
+    text = "\n".join(f"{name} {samples.get(key.kind, max(1, key.low))}" for name, key in CONFIG_KEYS.items())
     config = read_config("c", text.encode())
-    assert set(config.values) == set(KEYS)
+    assert set(config.values) == set(CONFIG_KEYS)
     assert config.warnings == []
     assert config["PMAX_MAP"] == {5: 0.5}
 

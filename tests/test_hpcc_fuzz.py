@@ -13,7 +13,7 @@ import pytest
 from hpcc_files import READERS, TEXTS, answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tailback.hpcc.keys import KEYS
+from tailback.hpcc.keys import CONFIG_KEYS
 
 # Where atheris cannot run, `make fuzz` runs this file with more examples.
 settings.register_profile("long", max_examples=3000, deadline=None)
@@ -21,7 +21,7 @@ if os.environ.get("HYPOTHESIS_PROFILE") == "long":
     settings.load_profile("long")
 
 WORDS = [
-    *map(str.encode, KEYS),
+    *map(str.encode, CONFIG_KEYS),
     *(b"0 1 2 3 -1 +5 007 1.5 1e3 1e999 nan inf 0x10 2_0 100Gbps 1000ns 0.001ms 1us ns Gbps / .".split()),
     b"4294967295",
     b"4294967296",

@@ -26,7 +26,7 @@ from reference_settings import (
     takes,
 )
 from tailback._engine import recorded
-from tailback.hpcc.keys import KEYS, VALUE_FORMS
+from tailback.hpcc.keys import CONFIG_KEYS, VALUE_FORMS
 from tailback.limits import ALL_LIMITS
 from tailback.scenario.controllers import CONTROLLER_FACTS, Controllers, Dcqcn
 from tailback.scenario.host_control import Rhcc
@@ -250,7 +250,7 @@ def as_yaml(value: object) -> str:
 def hpcc_page() -> str:
     """docs/reference/hpcc-keys.md."""
     rows = []
-    for key in KEYS.values():
+    for key in CONFIG_KEYS.values():
         default = "must be given" if key.default is None else hpcc_default(key.default)
         rows.append([f"`{key.name}`", VALUE_FORMS[key.kind], default, key.effect, key.note])
     text = table(["Key", "Takes", "Default", "Here", "What it does, or why it does nothing"], rows)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_MODULES = {
+_MODULE_OF_NAME = {
     "AstraOptions": "astra.inputs",
     "SimaiOptions": "simai.inputs",
     "Controller": "controller",
@@ -78,9 +78,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"tailback.{_MODULES[name]}"), name)
+    return getattr(import_module(f"tailback.{_MODULE_OF_NAME[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -27,8 +27,8 @@ from tailback import start_up
 if TYPE_CHECKING:
     from tailback._engine import Ack, ControllerError
 
-USABLE = ("acks", "each_ack", "delay", "hop_count", "telemetry", "cnps", "window", "timer")
-_METHODS = ("on_sent", "on_ack", "on_cnp", "on_loss", "on_timeout", "peek")
+USABLE_INPUTS = ("acks", "each_ack", "delay", "hop_count", "telemetry", "cnps", "window", "timer")
+_CONTROLLER_METHODS = ("on_sent", "on_ack", "on_cnp", "on_loss", "on_timeout", "peek")
 _METHOD_OF_USE = {"acks": "on_ack", "cnps": "on_cnp", "timer": "on_timeout"}
 """Methods that the engine calls only for controllers whose `uses` name the input."""
 _MAX_TELEMETRY_BYTES = 1024
@@ -110,7 +110,7 @@ class Checked(NamedTuple):
     telemetry_bytes: int
     signals: list[tuple[str, str]]
     hears: list[bool]
-    """For each of `_METHODS`: True if the engine is to call it."""
+    """For each of `_CONTROLLER_METHODS`: True if the engine is to call it."""
 
 
 def checked(name: str, factory: Any) -> Checked:
@@ -122,24 +122,26 @@ def checked(name: str, factory: Any) -> Checked:
     kind = getattr(factory, "func", factory)
     if not (isinstance(kind, type) and issubclass(kind, Controller)):
         raise ValueError(f"found {kind!r}, expected a subclass of tailback.Controller")
-    if isinstance(kind.uses, str) or any(one not in USABLE for one in kind.uses):
-        found = next((one for one in kind.uses if one not in USABLE), "")
+    if isinstance(kind.uses, str) or any(one not in USABLE_INPUTS for one in kind.uses):
+        found = next((one for one in kind.uses if one not in USABLE_INPUTS), "")
         found = kind.uses if isinstance(kind.uses, str) else found
-        raise ValueError(f'{kind.__name__}.uses: found "{found}", expected a tuple of {", ".join(USABLE)}')
+        raise ValueError(
+            f'{kind.__name__}.uses: found "{found}", expected a tuple of {", ".join(USABLE_INPUTS)}'
+        )
     extra = kind.telemetry_bytes
     if type(extra) is not int or not 0 <= extra <= _MAX_TELEMETRY_BYTES:
         expected = f"a whole number up to {_MAX_TELEMETRY_BYTES}"
         raise ValueError(f"{kind.__name__}.telemetry_bytes: found {extra!r}, expected {expected}")
-    uses = {one: one in kind.uses for one in USABLE}
+    uses = {one: one in kind.uses for one in USABLE_INPUTS}
     uses["acks"] |= (
         uses["each_ack"] or uses["delay"] or uses["hop_count"] or uses["telemetry"] or uses["window"]
     )
-    hears = [getattr(kind, one) is not getattr(Controller, one) for one in _METHODS]
+    hears = [getattr(kind, one) is not getattr(Controller, one) for one in _CONTROLLER_METHODS]
     for needed, method in _METHOD_OF_USE.items():
-        if hears[_METHODS.index(method)] and not uses[needed]:
+        if hears[_CONTROLLER_METHODS.index(method)] and not uses[needed]:
             raise ValueError(f'{kind.__name__}.uses: found no "{needed}", expected it with {method}')
     # A controller may set `next_timeout` without a method of its own: the engine must call to clear it.
-    hears[_METHODS.index("on_timeout")] = True
+    hears[_CONTROLLER_METHODS.index("on_timeout")] = True
     signals = [(str(signal), str(about)) for signal, about in kind.signals.items()]
     make = lambda rate, mtu: factory(Link(rate, mtu))  # noqa: E731
     return Checked(name, make, kind, uses, extra, signals, hears)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tailback.limits import MAX_PROBLEMS
 
 Path = tuple[str | int, ...]
-"""Where a value is in a scenario: names of fields and indices of lists."""
+"""Path of a value in a scenario: names of fields and indices of lists."""
 
 _MAX_FOUND_CHARS = 60
 _MAX_SHOWN_INTEGER = 10**30

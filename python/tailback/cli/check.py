@@ -9,6 +9,7 @@ import typer
 from tailback import text
 from tailback.cli.basics import command_app, echo
 from tailback.cli.common import AsJson, Controllers, ScenarioName, Seed, Sets, bad_input, by_class, say_json
+from tailback.cost import estimate
 from tailback.scenario import load
 from tailback.scenario.warnings import warnings
 
@@ -31,8 +32,6 @@ def check(
     A scenario with a mistake gets a line for each, and status 2. The cost is that of one core without the
     report; it is estimated from the first second of the run, of which nothing is kept.
     """
-    from tailback.cost import estimate
-
     with bad_input():
         scenario = load(name, sets=sets or (), seed=seed, controllers=by_class(controllers))
         found = estimate(scenario) if cost else None

@@ -15,6 +15,8 @@ from tailback.cli.basics import command_app, echo, in_json
 from tailback.cli.common import PIPED_COLUMNS, bad_input
 from tailback.cli.progress import of_runs, progress_bar
 from tailback.errors import InputError
+from tailback.explain import trials
+from tailback.explain.remedies.own import read
 from tailback.explain.triable import why_not
 from tailback.run_folder import read_run, reading
 
@@ -102,9 +104,6 @@ def _verdict(
     remedies: list[Path],
 ) -> explaining.Verdict:
     """The verdict. Where trials would take long, prints their cost instead of running them."""
-    from tailback.explain import trials  # the engine takes a while to load
-    from tailback.explain.remedies.own import read
-
     asks = [
         name
         for name, given in (("--for", goal), ("--about", about), ("--set", sets), ("--remedy", remedies))

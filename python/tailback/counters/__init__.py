@@ -5,14 +5,10 @@ Each tool is a module here with a `TOOL`. Scripts for the real tool can parse it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tailback.counters import ethtool, mlnx_qos, mpstat, pcm, rdma, sonic, tc
 from tailback.counters.tool import CounterTool
 from tailback.errors import InputError, found, nearest
-
-if TYPE_CHECKING:
-    from tailback.recorded.run import Recorded
+from tailback.recorded.run import Recorded
 
 TOOLS: dict[str, CounterTool] = {
     module.TOOL.name: module.TOOL for module in (ethtool, rdma, mlnx_qos, sonic, tc, mpstat, pcm)

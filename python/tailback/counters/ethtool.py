@@ -9,7 +9,6 @@ errors, global pauses, frame sizes.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from tailback.counters.tool import (
     CounterTool,
@@ -22,9 +21,7 @@ from tailback.counters.tool import (
     ports_of,
     switches,
 )
-
-if TYPE_CHECKING:
-    from tailback.recorded.run import Recorded
+from tailback.recorded.run import Recorded
 
 PRIORITY_NUMBERS = range(8)
 PFC_COUNTERS = (

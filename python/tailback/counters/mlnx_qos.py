@@ -9,15 +9,13 @@ state of a NIC that trusts only its port.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailback.counters.tool import CounterTool, host_path_of, hosts, nic_of, pfc_priorities
+from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup
 from tailback.scenario.classes import Classification
 from tailback.scenario.hosts import check_entry, names
-
-if TYPE_CHECKING:
-    from tailback.recorded.run import Recorded
 
 BUFFER_COUNT = 8
 DSCPS_PER_LINE = 8

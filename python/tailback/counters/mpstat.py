@@ -7,12 +7,10 @@ scenario lists are shown. Columns that the model does not have are 0: %usr, %nic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailback.counters.tool import CounterTool
-
-if TYPE_CHECKING:
-    from tailback.recorded.run import Recorded
+from tailback.recorded.run import Recorded
 
 _MPSTAT_COLUMNS = ("%usr", "%nice", "%sys", "%iowait", "%irq", "%soft", "%steal", "%guest", "%gnice", "%idle")
 

@@ -8,12 +8,9 @@ its data (`host.path.reads: null`) are left out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tailback.counters.tool import CounterTool, counters_of, host_path_of, hosts
-
-if TYPE_CHECKING:
-    from tailback.recorded.run import Recorded
+from tailback.recorded.bins import PS_PER_S
+from tailback.recorded.run import Recorded
 
 CACHE_LINE_BYTES = 64
 _MEMORY_OWNERS = (("cores", "cpu"), ("NIC", "nic"))
@@ -28,10 +25,6 @@ def render(result: Recorded, host: str) -> str:
     """Events and means over the whole run."""
     own, host_path = counters_of(result, host), host_path_of(result, host)
     assert host_path is not None
-    from tailback.recorded.bins import (
-        PS_PER_S,
-    )  # NumPy takes a while to load, and only names of tools are needed until here
-
     seconds = int(result.meta["end_ps"]) / PS_PER_S
     lines: list[tuple[str, str]] = []
     reads = host_path["reads"] is not None

@@ -6,13 +6,11 @@ counters.c). Counters of parts that are not modelled are left out instead of pri
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pyarrow.compute as pc
 
 from tailback.counters.tool import CounterTool, counters_of, hosts
+from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE
-
-if TYPE_CHECKING:
-    from tailback.recorded.run import Recorded
 
 RDMA_COUNTERS = (
     "out_of_sequence",
@@ -28,8 +26,6 @@ RDMA_COUNTERS = (
 
 
 def _with_queue_pairs(result: Recorded) -> list[str]:
-    import pyarrow.compute as pc  # takes a tenth of a second to load
-
     flows = result.flows
     if "protocol" in flows.column_names:
         flows = flows.filter(pc.equal(flows.column("protocol"), ROCE))

@@ -9,13 +9,10 @@ Values that the run did not count are N/A, as in SONiC.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from tailback.counters.tool import CounterTool, counted_at, ports_of, switches
+from tailback.recorded.run import Recorded
 from tailback.recorded.setup import link_changes
-
-if TYPE_CHECKING:
-    from tailback.recorded.run import Recorded
 
 PRIORITY_NUMBERS = range(8)
 NOT_AVAILABLE = "N/A"

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailback.counters.tool import CounterTool
-
-if TYPE_CHECKING:
-    from tailback.recorded.run import Recorded
+from tailback.recorded.run import Recorded
 
 FIRST_HANDLE = 0x8001
 """Linux net/sched/sch_api.c, qdisc_alloc_handle."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tailback.recorded.run import Recorded
+from tailback.recorded.run import Recorded
 
 
 @dataclass(frozen=True)

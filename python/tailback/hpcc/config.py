@@ -9,7 +9,7 @@ from typing import Any
 
 from tailback.errors import InputError, nearest, plain
 from tailback.hpcc.forks import FORK_KEYS, ForeignKey, foreign_keys, missing_features
-from tailback.hpcc.keys import ASTRA_SIM, KEYS, SIMAI, Key
+from tailback.hpcc.keys import ASTRA_SIM, CONFIG_KEYS, SIMAI, Key
 from tailback.hpcc.quantities import RATE_IN_WORDS, rate_bps
 from tailback.hpcc.tokens import U32_MAX, U64_MAX, Tokens
 
@@ -46,7 +46,7 @@ class Config:
         """
         if name in self.values:
             return self.values[name]
-        key = KEYS[name]
+        key = CONFIG_KEYS[name]
         if key.default is None:
             raise InputError.at(self.file, f"expected {name} ({key.note}): it has no usable default")
         return rate_bps(key.default) if key.kind == "rate" else key.default
@@ -63,7 +63,7 @@ class Config:
         """Keys whose values have no effect in this run although they should, and why."""
         found = {key.name: key.why for key in self.foreign}
         for name, value in self.values.items():
-            key = KEYS[name]
+            key = CONFIG_KEYS[name]
             idle = value == key.off or (key.only_if and self[key.only_if[0]] != key.only_if[1])
             if key.effect == "not honoured" and not idle:
                 found[name] = key.note
@@ -84,7 +84,7 @@ def read_config(file: str, data: bytes) -> Config:
     unknown: list[int] = []
     while tokens.at < len(tokens.words):
         word = tokens.take("a key")
-        key = KEYS.get(word.decode("latin-1"))
+        key = CONFIG_KEYS.get(word.decode("latin-1"))
         if key is None:
             unknown.append(tokens.at - 1)
             continue
@@ -140,7 +140,7 @@ def _warnings(file: str, tokens: Tokens, unknown: list[int], lines: list[int]) -
         word = tokens.words[index].decode("utf-8", "backslashreplace")
         if word in FORK_KEYS:
             continue
-        likely = nearest(word, KEYS)
+        likely = nearest(word, CONFIG_KEYS)
         if likely and SequenceMatcher(None, word.upper(), likely).ratio() < MIN_TYPO_SIMILARITY:
             likely = None
         hint = f", did you mean {likely}?" if likely else ""

@@ -1,7 +1,7 @@
 """The keys of `config.txt`: form of the value, default, and effect here.
 
 Defaults and meanings are those of the HPCC simulator's driver (alibaba-edu/High-Precision-Congestion-Control,
-simulation/scratch/third.cc). The reader, the list of ignored keys and the book's table all use `KEYS`.
+simulation/scratch/third.cc). The reader, the list of ignored keys and the book's table all use `CONFIG_KEYS`.
 """
 
 from __future__ import annotations
@@ -137,5 +137,5 @@ _ALL_KEYS = (
     _key("LINK_DELAY", "word", b"", "read and not used", "no effect"),
 )  # fmt: skip
 
-KEYS: dict[str, Key] = {key.name: key for key in _ALL_KEYS}
+CONFIG_KEYS: dict[str, Key] = {key.name: key for key in _ALL_KEYS}
 """By name, in the order of the book's table."""

@@ -15,10 +15,10 @@ from tailback.scenario.hosts import NODE_NAME_PATTERN
 from tailback.scenario.qdisc import Noqueue, Qdisc
 from tailback.units import format_size
 
-MOST_CORES = 1024
-MOST_CHANNELS = 256
+MAX_CORES = 1024
+MAX_CHANNELS = 256
 _Cpu = Annotated[int, Field(ge=0, le=65_535)]
-_Channels = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST_CHANNELS)]
+_Channels = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MAX_CHANNELS)]
 
 
 class Core(declared.BridgeCore):
@@ -35,7 +35,7 @@ class BridgePort(declared.BridgePort):
     to: Annotated[str, Field(pattern=f"^{NODE_NAME_PATTERN}$")] = Field(
         description="The host at the other end."
     )
-    irqs: Annotated[list[_Cpu], Field(min_length=1, max_length=MOST_CHANNELS)] | None = setting(
+    irqs: Annotated[list[_Cpu], Field(min_length=1, max_length=MAX_CHANNELS)] | None = setting(
         None,
         "The core that takes the interrupt of each channel, smp_affinity_list; null: a channel on each core "
         "that is not isolated.",
@@ -63,7 +63,7 @@ class Bql(declared.Bql):
 class _Parts(Part):
     """Cores, ports and queues of a bridge."""
 
-    cores: Annotated[list[Core], Field(min_length=1, max_length=MOST_CORES)] = setting(
+    cores: Annotated[list[Core], Field(min_length=1, max_length=MAX_CORES)] = setting(
         [Core(cpu=cpu) for cpu in range(4)],
         "Its cores that take part.",
         "assumption: four cores of one NUMA node",

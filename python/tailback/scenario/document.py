@@ -29,7 +29,7 @@ _YAML_TAG_PREFIX = "tag:yaml.org,2002:"
 _INTEGER_PATTERN = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT_PATTERN = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INFINITY_PATTERN = re.compile(r"[-+]?\.(inf|Inf|INF)")
-_LONGEST_NUMBER = 100
+_MAX_NUMBER_CHARS = 100
 _CONSTANT_WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -229,7 +229,7 @@ def _plain_scalar(text: str) -> Any:
     """The value of a plain scalar by the YAML 1.2 core schema."""
     if text in _CONSTANT_WORDS:
         return _CONSTANT_WORDS[text]
-    if len(text) <= _LONGEST_NUMBER:
+    if len(text) <= _MAX_NUMBER_CHARS:
         if _INTEGER_PATTERN.fullmatch(text):
             return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
         if _FLOAT_PATTERN.fullmatch(text):

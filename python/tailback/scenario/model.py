@@ -67,7 +67,7 @@ class Run(declared.Run):
 
 
 class Record(declared.Record):
-    """What a run records."""
+    """Recording of a run."""
 
     queues: list[str] | None = setting(
         None,

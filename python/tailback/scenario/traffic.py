@@ -1,4 +1,4 @@
-"""What a scenario sends: writers that keep messages outstanding, always or for some time, single messages,
+"""Traffic of a scenario: writers that keep messages outstanding, always or for some time, single messages,
 listed or drawn, and TCP.
 """
 

@@ -23,7 +23,7 @@ Namespace = Literal["producer", "consumer"]
 _TEST_SOURCE = "the authors' veth_bql_test.sh"
 _SWEEP_SOURCE = "the authors' sweep on a Ryzen 5 5600X (text_sweep.txt)"
 
-LONGEST_TX_USECS = duration("8s")
+MAX_TX_USECS_PS = duration("8s")
 """Half of the watchdog of 64 packets at 250 ms each: v7 of the series, patch 5."""
 _Payload = Annotated[int, SIZE.between("1B", "1472B")]
 
@@ -65,11 +65,11 @@ class Veth(declared.Veth):
 
     @model_validator(mode="after")
     def _in_range(self) -> Veth:
-        if self.tx_usecs > LONGEST_TX_USECS:
+        if self.tx_usecs > MAX_TX_USECS_PS:
             raise refuse(
                 "tx_usecs",
                 format_duration(self.tx_usecs),
-                f"at most {format_duration(LONGEST_TX_USECS)}, half of the watchdog (ERANGE)",
+                f"at most {format_duration(MAX_TX_USECS_PS)}, half of the watchdog (ERANGE)",
             )
         return self
 

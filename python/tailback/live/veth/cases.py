@@ -129,7 +129,7 @@ def _fit(rows: list[list[int]]) -> FittedCosts:
 
 
 def figures(case: Case) -> dict[str, float | None]:
-    """What a case came to: round trips in s, losses as a share, packets a second and packets that waited."""
+    """Figures of a case: round trips in s, losses as a share, packets per second, and packets that waited."""
     samples = case.found["samples"]
     answered = [rtt for _, rtt in samples if rtt is not None]
     before, last = case.found["before"], case.found["looks"][-1]

@@ -35,7 +35,7 @@ from tailback.scenario.traffic import (
 from tailback.scenario.veth import BETWEEN_NAMESPACES, VethTopology
 from tailback.units import format_duration, format_rate, format_size
 
-MOST_GUESSES, MOST_COMPARED = 10, 2000
+MAX_GUESSES, MAX_COMPARED_LINKS = 10, 2000
 """Misspelt links for which a suggestion is computed, and links that are compared: a comparison takes 10 us."""
 
 Problems = Iterator[tuple[Path, str]]
@@ -300,7 +300,7 @@ def _failures(scenario: Scenario, network: Network) -> Problems:
     misspelt = 0
     for index, failure in enumerate(scenario.failures):
         if failure.link not in network.wire_number:
-            likely = _nearest_link(failure.link, network) if misspelt < MOST_GUESSES else None
+            likely = _nearest_link(failure.link, network) if misspelt < MAX_GUESSES else None
             misspelt += 1
             likely = likely or network.wires[-1].name
             yield (
@@ -325,7 +325,7 @@ def _nearest_link(name: str, network: Network) -> str | None:
     ends = [(name[:at], name[at + 1 :]) for at, letter in enumerate(name) if letter == "-"]
     nodes = {node for pair in ends for node in pair if node in network.wires_of}
     links = [wire.name for node in sorted(nodes) for wire in network.wires_of[node]]
-    return nearest(name, (links or list(network.wire_number))[:MOST_COMPARED])
+    return nearest(name, (links or list(network.wire_number))[:MAX_COMPARED_LINKS])
 
 
 def _late(start: int, duration: int) -> str:
