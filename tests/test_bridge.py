@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tailback import measures
+from tailback import metrics
 from tailback.counters import as_tool
 from tailback.errors import InputError
 from tailback.plan import make_plan
@@ -136,7 +136,7 @@ def test_results_of_a_bridge(result: Result, tmp_path: Path) -> None:
     rows = [queue["queue"] for queue in result.meta["queues"] if queue["node"] == "br0"]
     # Against the way of a packet, as all queues of a run; two that are alike in the order of their ports.
     assert rows == [f"br0:{host}/{row}" for row in ("tx-ring", "qdisc", "rx-ring") for host in ("h0", "h1")]
-    measured = measures.MEASURES
+    measured = metrics.METRICS
     assert measured["softirq_share"](result, core=31) > 0.45
     assert measured["softirq_share"](result, core=42, purpose="guest") > 0.99
     assert measured["write_latency"](result) == pytest.approx(10.38e-6, rel=0.01)
@@ -144,8 +144,8 @@ def test_results_of_a_bridge(result: Result, tmp_path: Path) -> None:
     marked = measured["bridge_counter"](result, name="red_marked", port="br0:h0")
     assert marked > 0
     assert measured["counter_ratio"](result, of="np_ecn_marked_roce_packets", to="red_marked") == 1
-    assert measures.marked_packets(result) == marked
-    standing = measures.standing_queue(result)
+    assert metrics.marks.marked_packets(result) == marked
+    standing = metrics.queues.standing_queue(result)
     assert standing is not None
     assert standing.queue == "br0:h1/rx-ring"
     again = Result.load(result.write(tmp_path / "out"))
@@ -184,8 +184,8 @@ def test_a_short_ring_drops_and_a_slow_restart_or_a_pause_after_naks_helps() -> 
     def goodput(*sets: str) -> tuple[float, float]:
         short = ["run.duration=300ms", "bridge.qdisc=null", "traffic=[{kind: write, from: h1, to: h0}]"]
         done = run(load("poor-mans-cp", sets=[*short, *sets]))
-        dropped = measures.MEASURES["bridge_counter"](done, name="rx_out_of_buffer")
-        return measures.total_goodput(done, "start"), dropped
+        dropped = metrics.METRICS["bridge_counter"](done, name="rx_out_of_buffer")
+        return metrics.throughput.total_goodput(done, "start"), dropped
 
     long, none = goodput()
     ring = ["bridge.rx_ring=1024"]
@@ -229,7 +229,7 @@ def test_red_collapses_go_back_n_that_is_not_ect_and_marks_what_is() -> None:
     for ect in (True, False):
         bridged = run(loads(RED_BELOW_TBF, sets=[f"host.ect={str(ect).lower()}"]))
         counted = {
-            name: measures.MEASURES["bridge_counter"](bridged, name=name, port="br0:h0")
+            name: metrics.METRICS["bridge_counter"](bridged, name=name, port="br0:h0")
             for name in ("red_marked", "red_early", "qdisc_dropped", "qdisc_sent_packets")
         }
         delivered = bridged.flows.column("bytes_delivered").to_pylist()[0] / 2 / 2**20

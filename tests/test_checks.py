@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tailback
-from tailback.measures import MEASURES
+from tailback.metrics import METRICS
 from tailback.results import Result
 
 # Zhu et al., SIGCOMM 2015, section 5.
@@ -101,15 +101,15 @@ def test_incasts_of_up_to_twenty_stand_below_the_upper_threshold(senders: int) -
             "traffic": [{"kind": "write", "from": f"h0..h{senders - 1}", "to": f"h{senders}"}],
         }
     )
-    assert 0 < MEASURES["standing_queue_bytes"](result, since=0.02) < 200_000
-    assert MEASURES["goodput_of_ideal"](result, since=0.02) > 0.99
+    assert 0 < METRICS["standing_queue_bytes"](result, since=0.02) < 200_000
+    assert METRICS["goodput_of_ideal"](result, since=0.02) > 0.99
 
 
 def test_hpcc_uses_its_share_of_the_link_and_has_no_queue() -> None:
     result = tailback.run("cc-incast", sets=["host.congestion=hpcc", "run.duration=10ms"])
     # Published: 16 to one at 95.5 % of the link, with next to nothing in the queue.
-    assert abs(MEASURES["link_utilisation"](result, since=0.005) - 0.955) < 0.005
-    assert MEASURES["standing_queue_bytes"](result, since=0.005) < 10_000
+    assert abs(METRICS["link_utilisation"](result, since=0.005) - 0.955) < 0.005
+    assert METRICS["standing_queue_bytes"](result, since=0.005) < 10_000
 
 
 def slowdowns(control: str, *more: str) -> tuple[list[float], list[float]]:
@@ -160,7 +160,7 @@ def test_go_back_n_under_random_loss_is_as_fast_as_arithmetic_says() -> None:
     def rate(loss: float) -> float:
         link = {"rate": "100Gbps", "delay": "2us", "loss": loss}
         result = tailback.run({**LOSSY, "topology": {"kind": "point-to-point", "link": link}})
-        return MEASURES["total_goodput"](result, since="start")
+        return METRICS["total_goodput"](result, since="start")
 
     # A loss shows when the next packet comes, and what was sent until its NAK is back is sent again; where
     # packet or NAK are lost once more the timer has to find out. In packets of 334 ns:
@@ -215,4 +215,4 @@ def test_two_to_one_without_marks_is_as_measured_within_a_factor() -> None:
         }
     )
     # 73.9 Gbit/s on a ConnectX-5. The share that is dropped is not: see the page on what follows a loss.
-    assert 73.9e9 / 1.5 < MEASURES["total_goodput"](result, since=0.02) < 73.9e9 * 1.5
+    assert 73.9e9 / 1.5 < METRICS["total_goodput"](result, since=0.02) < 73.9e9 * 1.5

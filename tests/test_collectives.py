@@ -12,9 +12,8 @@ import pytest
 import tailback
 from tailback.cli import main
 from tailback.errors import InputError
-from tailback.findings import findings
-from tailback.measures import MEASURES
-from tailback.measures.timeline import COMPUTE, spans
+from tailback.metrics import METRICS, findings
+from tailback.recorded.rank_spans import COMPUTE, spans
 from tailback.run_folder import read_run
 from tailback.scenario import load
 
@@ -150,7 +149,7 @@ def test_measures_are_those_of_the_summary() -> None:
     first, second = result.summary["collectives"]
     assert first["mean_s"] > second["mean_s"]
     time, bandwidth, iteration = (
-        MEASURES[name] for name in ("collective_time", "bus_bandwidth", "iteration_time")
+        METRICS[name] for name in ("collective_time", "bus_bandwidth", "iteration_time")
     )
     assert time(result, item=second["item"]) == second["mean_s"]
     assert bandwidth(result, item=first["item"]) == first["bus_bps"]

@@ -24,9 +24,9 @@ from astra_files import (
     write,
 )
 from tailback.cli import main
-from tailback.findings import findings
-from tailback.measures.critical_path import CriticalPath, critical_paths
-from tailback.measures.timeline import spans
+from tailback.metrics import findings
+from tailback.metrics.critical_path import CriticalPath, critical_paths
+from tailback.recorded.rank_spans import spans
 from tailback.simai.run import run_simai
 from tailback.trace import trace as perfetto
 

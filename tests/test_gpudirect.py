@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import tailback
-from tailback.measures import MEASURES
+from tailback.metrics import METRICS
 from tailback.plan import make_plan
 from tailback.reproduce import reproduce
 from tailback.reproduce.experiments import load_published
@@ -34,16 +34,16 @@ def test_nothing_differs_but_where_the_buffers_are() -> None:
 def test_gpu_memory_pauses_and_host_memory_does_not() -> None:
     gpu, memory = tailback.run(NAME), tailback.run(NAME, sets=sets())
     for result, pauses in ((gpu, True), (memory, False)):
-        frames = MEASURES["counter"](result, name="tx_prio0_pause")
+        frames = METRICS["counter"](result, name="tx_prio0_pause")
         assert (frames > 0) is pauses
-        assert MEASURES["counter"](result, name="rx_prio0_pause") == frames
+        assert METRICS["counter"](result, name="rx_prio0_pause") == frames
         for name in ("rx_discards_phy", "rx_out_of_buffer", "out_of_sequence", "packet_seq_err"):
-            assert MEASURES["counter"](result, name=name) == 0, name
+            assert METRICS["counter"](result, name=name) == 0, name
         assert result.faults == []
     # 25 Gbit/s each way, less headers: 82 B for each packet and a RETH for each message.
     full = 2 * 25e9 * 65536 / (65536 + 16 * 82 + 16) / 8 / 2**20
-    assert MEASURES["perftest_bandwidth"](memory) == pytest.approx(full, rel=0.005)
-    assert MEASURES["perftest_bandwidth"](gpu) < 0.97 * full
+    assert METRICS["perftest_bandwidth"](memory) == pytest.approx(full, rel=0.005)
+    assert METRICS["perftest_bandwidth"](gpu) < 0.97 * full
 
 
 def test_a_quick_look_holds(tmp_path: Path) -> None:
@@ -71,18 +71,18 @@ def test_perftest_leaves_out_a_quarter_at_both_ends() -> None:
     )
     # Nothing in the first of four seconds: the two between the margins are full.
     rate = result.flows.column("goodput_bps")[0].as_py()
-    assert MEASURES["perftest_bandwidth"](result) == pytest.approx(rate / 8 / 2**20, rel=0.01)
+    assert METRICS["perftest_bandwidth"](result) == pytest.approx(rate / 8 / 2**20, rel=0.01)
 
 
 def test_a_count_is_scaled_only_where_it_says_something() -> None:
     result = tailback.run(NAME, sets=["run.duration=120ms"])
-    frames = MEASURES["counter"](result, name="rx_prio0_pause", host="h0")
+    frames = METRICS["counter"](result, name="rx_prio0_pause", host="h0")
     assert frames >= 20
-    scaled = MEASURES["counter"](result, name="rx_prio0_pause", host="h0", scaled_to_s=30)
+    scaled = METRICS["counter"](result, name="rx_prio0_pause", host="h0", scaled_to_s=30)
     assert scaled == pytest.approx(frames * 250)
-    few = MEASURES["counter"](result, name="tx_prio0_pause", host="h0", scaled_to_s=30)
+    few = METRICS["counter"](result, name="tx_prio0_pause", host="h0", scaled_to_s=30)
     assert few != few
-    unknown = MEASURES["counter"](result, name="rx_prio0_pauses")
+    unknown = METRICS["counter"](result, name="rx_prio0_pauses")
     assert unknown != unknown, "a name that nobody counts is not 0"
-    each = MEASURES["frames_per_pause"](result, host="h0")
+    each = METRICS["frames_per_pause"](result, host="h0")
     assert 2 <= each < 3

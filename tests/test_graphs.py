@@ -18,7 +18,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tailback.errors import InputError
-from tailback.measures.timeline import spans
+from tailback.recorded.rank_spans import spans
 from tailback.scenario import load
 from tailback.scenario.checks.jobs import queue_pairs_of
 from tailback.workload import graph_tables

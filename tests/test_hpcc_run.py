@@ -18,10 +18,10 @@ from commands import start, wait_until_it_simulates
 from hpcc_cases import compare
 from hpcc_files import CONFIG, FLOW, write
 from tailback import cli
-from tailback.findings import findings
 from tailback.hpcc.inputs import load_inputs
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
+from tailback.metrics import findings
 from tailback.plan import Packed, plan_json
 from tailback.report import render
 from tailback.report.plots import marks, qp_rates

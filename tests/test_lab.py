@@ -18,7 +18,7 @@ from tailback.lab import readers, recorded
 from tailback.lab.ansible import RAW_MODULE
 from tailback.lab.model import read
 from tailback.lab.steps import plan
-from tailback.measures import MEASURES
+from tailback.metrics import METRICS
 from tailback.results import Result
 from test_point import needs_namespaces, needs_root
 
@@ -191,8 +191,8 @@ def test_a_lab_on_one_machine_is_set_up_driven_read_and_taken_back(tmp_path: Pat
     assert told["undo"] == [0, "", told["undo"][2]]
     assert told["at_last"] == told["at_first"]
     measured = Result.load(tmp_path / "measured")
-    assert MEASURES["perftest_bandwidth"](measured) == pytest.approx(1000.0)
-    assert MEASURES["write_latency"](measured) == pytest.approx(10.4e-6)
+    assert METRICS["perftest_bandwidth"](measured) == pytest.approx(1000.0)
+    assert METRICS["write_latency"](measured) == pytest.approx(10.4e-6)
     # Each look at the RDMA counters counts 10 CNPs more, over both devices: so they were read while it ran.
     cnps = measured.bins.values("h0", "np_cnp_sent")
     first, last = (
@@ -259,10 +259,10 @@ def test_what_the_congestion_point_printed_becomes_a_run(
 ) -> None:
     result = collected(tmp_path, "poor-mans-cp", "bandwidth")
     printed = capsys.readouterr().out
-    assert MEASURES["perftest_bandwidth"](result) == pytest.approx(1300)
-    assert MEASURES["write_latency"](result) == pytest.approx(10.77e-6)
-    assert MEASURES["softirq_share"](result) == 1.0
-    assert MEASURES["bridge_counter"](result, name="red_marked") == 184
+    assert METRICS["perftest_bandwidth"](result) == pytest.approx(1300)
+    assert METRICS["write_latency"](result) == pytest.approx(10.77e-6)
+    assert METRICS["softirq_share"](result) == 1.0
+    assert METRICS["bridge_counter"](result, name="red_marked") == 184
     assert result.counters_at["h0"]["np_cnp_sent"] == result.counters_at["h1"]["rp_cnp_handled"] == 184
     assert result.counters_at["br0:h0"]["qdisc_sent_packets"] == 7_172_249
     assert result.summary["signals"]["ecn_marked_packets"] == 184
@@ -284,7 +284,7 @@ def test_what_the_congestion_point_printed_becomes_a_run(
 
 def test_pauses_of_the_gpu_become_pauses_of_a_run(tmp_path: Path) -> None:
     result = collected(tmp_path, "gpudirect-pfc", "gpu")
-    assert MEASURES["perftest_bandwidth"](result) == pytest.approx(5295.75)
+    assert METRICS["perftest_bandwidth"](result) == pytest.approx(5295.75)
     pauses = {pause["port"]: (pause["rx_frames"], pause["transitions"]) for pause in result.meta["pauses"]}
     assert pauses == {"h0:h1": (12_667, 5418), "h1:h0": (80, 0)}
     assert [flow["goodput_bps"] for flow in result.flows.to_pylist()] == [pytest.approx(5295.75 * 2**22)] * 2

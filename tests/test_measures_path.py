@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import tailback
-from tailback.measures import MEASURES
+from tailback.metrics import METRICS
 
 MESSAGE_BYTES = 65_536
 LOAD = "memory_load=[{host: h1, cores: 8}]"
@@ -20,7 +20,7 @@ def run(*sets: str) -> tailback.Result:
 
 def measured(result: tailback.Result, name: str, **params: Any) -> float:
     """A measure of the second half of the run and more."""
-    return MEASURES[name](result, since=0.002, **params)
+    return METRICS[name](result, since=0.002, **params)
 
 
 @pytest.fixture(scope="module")

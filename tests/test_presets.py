@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import tailback
 from tailback.errors import InputError
-from tailback.findings import findings
+from tailback.metrics import findings
 from tailback.plan import make_plan
 from tailback.scenario import load
 from tailback.scenario.presets import FABRIC_PRESETS, NIC_PRESETS, PRESETS

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 from synthetic import made_up
 from tailback import library
-from tailback.measures import MEASURES
+from tailback.metrics import METRICS
 from tailback.plan import make_plan
 from tailback.reproduce import Reproduction, planned_runs, reproduce
 from tailback.reproduce.experiments import Experiment, load_published
@@ -83,7 +83,7 @@ def test_every_check_has_a_reason_and_takes_its_parameters(name: str) -> None:
     for claim in load_published(name).claims:
         for check in claim.checks:
             assert len(check.why) > 5
-            assert isinstance(MEASURES[check.measure](result, **check.params), float)
+            assert isinstance(METRICS[check.measure](result, **check.params), float)
 
 
 @pytest.mark.parametrize("name", sorted(library.published()))

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import tailback
-from tailback.findings import findings
-from tailback.measures import MEASURES
-from tailback.measures.rate_limits import at_min_rate
+from tailback.metrics import METRICS, findings
+from tailback.metrics.rate_limits import at_min_rate
 from tailback.results import Result
 
 # Two to one at the spines: queue pairs get CNPs without a break until they are at 1 Mbit/s. So they do where
@@ -66,7 +65,7 @@ def test_a_wait_that_follows_the_rate_ends_with_its_rise(stays: Result) -> None:
     assert waits is None or waits.waited_s < before.waited_s / 10
     last = [max(result.flows.column("end_ps").to_pylist()) for result in (follows, stays)]
     assert last[0] < last[1] / 2
-    assert MEASURES["min_rate_share"](follows) < MEASURES["min_rate_share"](stays)
+    assert METRICS["min_rate_share"](follows) < METRICS["min_rate_share"](stays)
 
 
 def test_who_is_never_there_has_no_such_finding() -> None:
@@ -76,4 +75,4 @@ def test_who_is_never_there_has_no_such_finding() -> None:
     assert finding(quiet) is None
     assert quiet.summary["at_min_rate"] is None
     assert "min_rate_wait_ps" not in quiet.flows.column_names
-    assert MEASURES["min_rate_share"](quiet) == 0
+    assert METRICS["min_rate_share"](quiet) == 0

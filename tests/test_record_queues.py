@@ -8,7 +8,7 @@ import pytest
 import tailback
 from tailback.errors import InputError
 from tailback.explain import as_text, page_of
-from tailback.findings import findings
+from tailback.metrics import findings
 from tailback.results import Result
 from tailback.scenario import load
 

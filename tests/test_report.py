@@ -15,7 +15,7 @@ import pytest
 import tailback
 from synthetic import entities, incast, plan, result_of
 from tailback import text
-from tailback.findings import findings
+from tailback.metrics import findings
 from tailback.report import figures, render
 from tailback.report.figures import Labels, View, pack
 from tailback.report.links import links, sides
@@ -409,7 +409,7 @@ def fabric() -> Result:
 def test_a_job_against_the_bound_of_its_links(fabric: Result) -> None:
     [job] = fabric.summary["jobs"]
     assert (job["messages"], job["left"], job["hosts"]) == (56, 0, 8)
-    payload = tailback.measures.ideal_payload_share(fabric)
+    payload = tailback.metrics.ideal_payload_share(fabric)
     # Each leaf's four hosts send to four others, 16 messages, over two links up.
     bound = 16 * 256e3 * 8 / (2 * 100e9 * payload)
     assert job["bound_s"] == pytest.approx(bound)

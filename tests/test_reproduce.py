@@ -20,7 +20,7 @@ from synthetic import made_up
 from tailback import cli, interrupts, library
 from tailback.errors import InputError
 from tailback.executors import Threads
-from tailback.measures import MEASURES
+from tailback.metrics import METRICS
 from tailback.reproduce import Reproduction, planned_runs, reproduce
 from tailback.reproduce.everything import reproduce_all
 from tailback.reproduce.experiments import Calibrated, Check, Claim, Experiment, load_published
@@ -88,7 +88,7 @@ def spread_of(wanted: dict[str, Any], values: list[float]) -> Row:
 
 
 def test_what_only_the_fitted_value_meets_is_missed() -> None:
-    count = MEASURES["naks"](made_up(lossless=False))
+    count = METRICS["naks"](made_up(lossless=False))
     edge = spread_of({"equals": count}, [count - 1, count + 1])
     assert edge.verdict == "missed"
     assert "knife's edge" in edge.why_missed
@@ -99,7 +99,7 @@ def test_what_only_the_fitted_value_meets_is_missed() -> None:
 
 
 def test_a_prediction_has_an_interval() -> None:
-    count = MEASURES["naks"](made_up(lossless=False))
+    count = METRICS["naks"](made_up(lossless=False))
     row = spread_of({"at_least": 1}, [count - 1, count + 2])
     assert row.interval(0) == f"{count - 1:g} to {count + 2:g}"
     assert row.spread[0].in_words == "with x 1 to 3: met at both"
@@ -209,7 +209,7 @@ def test_a_measure_relative_to_another_run() -> None:
     check = Check(measure="min_max_ratio", params={"since": "start"}, relative_to="fair", at_most=0.9)
     fair, unfair = made_up(), made_up(lossless=False, always_dropping=True)
     value = check.value({"fair": fair, "unfair": unfair}, "unfair")
-    ratios = [MEASURES["min_max_ratio"](result, since="start") for result in (unfair, fair)]
+    ratios = [METRICS["min_max_ratio"](result, since="start") for result in (unfair, fair)]
     assert value == pytest.approx(ratios[0] / ratios[1])
     assert value < 0.9
 

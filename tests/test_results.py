@@ -142,7 +142,7 @@ def test_of_equal_senders_none_is_the_slowest(monkeypatch: pytest.MonkeyPatch) -
         which: {"host": "h0", "bps": 1e9} for which in ("slowest", "fastest")
     }
     summary = small().summary | {"fairness": equal}
-    monkeypatch.setattr("tailback.findings.summarise", lambda _result: summary)
+    monkeypatch.setattr("tailback.metrics.fairness.summarise", lambda _result: summary)
     assert "Jain's index over 4 senders. Each got 1 Gbit/s." in printed(small())
 
 

@@ -9,7 +9,7 @@ import tailback
 from tailback.errors import InputError
 from tailback.explain.faults import sentences
 from tailback.explain.observed import Observed
-from tailback.findings import findings
+from tailback.metrics import findings
 from tailback.report.links import sides
 from tailback.results import Result
 from tailback.scenario import load, loads, show

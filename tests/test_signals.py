@@ -14,8 +14,8 @@ import tailback
 from commands import COMMAND
 from drawn import draw
 from tailback._engine import Simulation, recorded
-from tailback.findings import findings
 from tailback.live.recording import SIGNAL_OF_METRIC, signals_of
+from tailback.metrics import findings
 from tailback.plan import make_plan, plan_json
 from tailback.recorded import signals
 from tailback.recorded.signals import (

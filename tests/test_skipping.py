@@ -11,11 +11,10 @@ import tailback
 from tailback.capture_option import Capture
 from tailback.errors import InputError
 from tailback.explain import page_of
-from tailback.findings import findings
+from tailback.metrics import findings, summarise
 from tailback.recorded.run import Recorded
 from tailback.report.plots import throughput
 from tailback.run_folder import read_run
-from tailback.summary import summarise
 
 PACED: dict[str, Any] = {
     "name": "paced",

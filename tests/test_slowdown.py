@@ -9,7 +9,7 @@ import pytest
 import tailback
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tailback.measures import slowdown
+from tailback.metrics import slowdown
 from tailback.report.completion import completion, completion_table
 from tailback.report.plots import per_sender
 from tailback.scenario import loads

@@ -16,10 +16,10 @@ import pytest
 import tailback
 from tailback.errors import InputError
 from tailback.executors import Processes, Threads, WorkerLost
+from tailback.metrics import Metric
 from tailback.sweeps import Progress, SweepResult, sweep
 from tailback.sweeps.effects import effects
 from tailback.sweeps.journal import NAME, Journal
-from tailback.sweeps.shown import Shown
 
 TINY = {
     "name": "tiny",
@@ -289,11 +289,11 @@ def test_where_no_point_is_possible_each_says_why() -> None:
 
 def test_an_effect_that_noise_elsewhere_hides_is_said() -> None:
     rng = random.Random(1)
-    one = Shown("measure", "index", "x.y")
+    one = Metric("measure", "index", "x.y")
     points = [{"a": a, "b": b} for a in ("1", "2") for b in ("1", "2", "3")]
     noisy = {(b, seed): rng.gauss(0, 10) for b in "123" for seed in range(5)}
 
-    def by_seed(number: int, _: Shown) -> dict[int, float]:
+    def by_seed(number: int, _: Metric) -> dict[int, float]:
         a, b = points[number]["a"], points[number]["b"]
         quiet = 0.01 * rng.random() + 3 * (b == "2")
         return {seed: noisy[b, seed] if a == "1" else quiet + 0.01 * rng.random() for seed in range(5)}
@@ -313,14 +313,14 @@ def test_effects_are_paired_by_seed_and_adjusted_together() -> None:
     of_value = {"1": 0.0, "2": 0.1, "3": 5.0}
     wobble = {("2", 1): 0.4, ("2", 3): -0.3, ("3", 2): 0.2, ("3", 4): -0.1}
 
-    def by_seed(number: int, shown: Shown) -> dict[int, float]:
+    def by_seed(number: int, shown: Metric) -> dict[int, float]:
         value, of_other = points[number]["a"], 8.0 if points[number]["b"] == "y" else 0.0
         return {
             seed: base + of_value[value] + of_other + wobble.get((value, seed), 0)
             for seed, base in of_seed.items()
         }
 
-    one = Shown("Length", "index", "x")
+    one = Metric("x", "index", "Length")
     first, second = effects(points, ["a", "b"], [one], by_seed, sampled=False)
     assert [(pair.first, pair.second, pair.is_noise) for pair in first.pairs] == [
         ("1", "2", True),

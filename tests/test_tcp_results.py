@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from synthetic import incast, plan, result_of
 from synthetic_tcp import CORES, SHARE, tcp_run
-from tailback import measures, scenario
-from tailback.findings import findings
-from tailback.measures import hosts
+from tailback import metrics, scenario
+from tailback.metrics import cpu, findings, tcp
 from tailback.report import render
 from tailback.report.plots import all_plots
 from tailback.results import Result
@@ -40,63 +39,67 @@ def words(result: Result) -> dict[str, str]:
 
 def test_the_total_counts_nothing_twice(mixed: Result, alone: Result) -> None:
     # The series of items are the receivers' bytes once more.
-    assert measures.total_goodput(mixed, since="start") == measures.total_goodput(alone, since="start")
-    parts = [measures.total_goodput(mixed, since="start", protocol=name) for name in ("roce", "tcp")]
-    assert sum(parts) == pytest.approx(measures.total_goodput(mixed, since="start"))
+    assert metrics.throughput.total_goodput(mixed, since="start") == metrics.throughput.total_goodput(
+        alone, since="start"
+    )
+    parts = [
+        metrics.throughput.total_goodput(mixed, since="start", protocol=name) for name in ("roce", "tcp")
+    ]
+    assert sum(parts) == pytest.approx(metrics.throughput.total_goodput(mixed, since="start"))
 
 
 def test_shares_of_a_protocol_and_of_an_item(mixed: Result, alone: Result, roce: Result) -> None:
-    assert hosts.goodput_share(mixed, protocol="tcp") == pytest.approx(SHARE)
-    assert hosts.goodput_share(mixed, item="tcp1") == pytest.approx(SHARE)
-    assert hosts.goodput_share(mixed, item="write0", protocol="tcp") == 0
-    assert hosts.goodput_share(alone, protocol="tcp") == 1
-    assert hosts.goodput_share(roce, protocol="tcp", since="start") == 0
+    assert tcp.goodput_share(mixed, protocol="tcp") == pytest.approx(SHARE)
+    assert tcp.goodput_share(mixed, item="tcp1") == pytest.approx(SHARE)
+    assert tcp.goodput_share(mixed, item="write0", protocol="tcp") == 0
+    assert tcp.goodput_share(alone, protocol="tcp") == 1
+    assert tcp.goodput_share(roce, protocol="tcp", since="start") == 0
     with pytest.raises(ValueError, match="expected one of tcp1, write0"):
-        measures.total_goodput(mixed, item="tcp7")
+        metrics.throughput.total_goodput(mixed, item="tcp7")
     with pytest.raises(ValueError, match="expected roce or tcp"):
-        measures.total_goodput(mixed, protocol="udp")
+        metrics.throughput.total_goodput(mixed, protocol="udp")
 
 
 def test_fairness_of_a_part(mixed: Result) -> None:
-    whole = measures.sender_goodputs(mixed, "start")
-    part = measures.sender_goodputs(mixed, "start", protocol="tcp")
+    whole = metrics.fairness.sender_goodputs(mixed, "start")
+    part = metrics.fairness.sender_goodputs(mixed, "start", protocol="tcp")
     assert part.keys() == whole.keys()
     assert part["h0"] == pytest.approx(whole["h0"] * SHARE)
-    assert measures.jain_index(mixed, "start", protocol="tcp") == pytest.approx(
-        measures.jain_index(mixed, "start")
+    assert metrics.fairness.jain_index(mixed, "start", protocol="tcp") == pytest.approx(
+        metrics.fairness.jain_index(mixed, "start")
     )
     # Without the series of a sender's parts nothing is said of them.
     mixed.bins._at["goodput_tx_bps"].pop("h2/tcp1")
     try:
-        assert measures.sender_goodputs(mixed, "start", protocol="tcp") == {}
-        assert math.isnan(measures.jain_index(mixed, "start", protocol="tcp"))
-        assert "h2" in measures.sender_goodputs(mixed, "start", protocol="roce")
+        assert metrics.fairness.sender_goodputs(mixed, "start", protocol="tcp") == {}
+        assert math.isnan(metrics.fairness.jain_index(mixed, "start", protocol="tcp"))
+        assert "h2" in metrics.fairness.sender_goodputs(mixed, "start", protocol="roce")
     finally:
         del mixed.__dict__["bins"]
 
 
 def test_the_wire_of_tcp(alone: Result, mixed: Result) -> None:
     # 1500 B of IP have 52 B of headers; around them are 38 B of Ethernet.
-    assert measures.ideal_payload_share(alone) == pytest.approx(1448 / 1538, abs=1e-12)
+    assert metrics.links.ideal_payload_share(alone) == pytest.approx(1448 / 1538, abs=1e-12)
     assert alone.setup.on_wire("h0", 3000, "tcp") == (3000, 3000 + 3 * 90)
-    assert 1024 / 1122 < measures.ideal_payload_share(mixed) < 1448 / 1538
+    assert 1024 / 1122 < metrics.links.ideal_payload_share(mixed) < 1448 / 1538
 
 
 def test_counts_of_tcp(alone: Result, mixed: Result, roce: Result) -> None:
     for result in (alone, mixed):
-        assert hosts.tcp_timeouts(result) == 4  # every fourth of 16
+        assert tcp.tcp_timeouts(result) == 4  # every fourth of 16
         again = result.summary["tcp"]["retransmitted_segments"]
-        assert hosts.tcp_retransmitted_segments(result) == again >= 16 * 3
+        assert tcp.tcp_retransmitted_segments(result) == again >= 16 * 3
         assert result.summary["tcp"]["connections_with_timeouts"] == 4
-    assert hosts.tcp_timeouts(roce) == 0
-    assert math.isnan(hosts.tcp_retransmitted_share(roce))
+    assert tcp.tcp_timeouts(roce) == 0
+    assert math.isnan(tcp.tcp_retransmitted_share(roce))
 
 
 def test_cpu(alone: Result, roce: Result) -> None:
-    assert hosts.receiver_cpu(alone, since="start") == pytest.approx(0.5, abs=0.02)
-    assert hosts.receiver_cpu(roce, since="start") == 0  # a WRITE is the NIC's work
-    assert math.isnan(hosts.receiver_cpu(alone, since=10.0))  # the run was over by then
-    assert hosts.busiest_core(alone) == pytest.approx(0.91)
+    assert cpu.receiver_cpu(alone, since="start") == pytest.approx(0.5, abs=0.02)
+    assert cpu.receiver_cpu(roce, since="start") == 0  # a WRITE is the NIC's work
+    assert math.isnan(cpu.receiver_cpu(alone, since=10.0))  # the run was over by then
+    assert cpu.busiest_core(alone) == pytest.approx(0.91)
     found = alone.summary["cpu"]
     assert (found["busiest"], found["cores"], found["rx_out_of_buffer"]) == ("h4", CORES, 1)
     assert list(found["hosts"]) == ["h0", "h1", "h2", "h3", "h4"]
@@ -177,11 +180,11 @@ def test_tcp_runs_are_read_again(tmp_path: Path, mixed: Result) -> None:
     json.dumps(mixed.summary, allow_nan=False)
 
 
-@pytest.mark.parametrize("name", sorted(measures.MEASURES))
+@pytest.mark.parametrize("name", sorted(metrics.METRICS))
 def test_every_measure_works_on_tcp(name: str, alone: Result) -> None:
     named = {"counter": {"name": "rx_packets"}, "bridge_counter": {"name": "rx_packets"}}
     named["counter_ratio"] = {"of": "rx_packets", "to": "rx_packets"}
-    assert isinstance(measures.MEASURES[name](alone, **named.get(name, {})), float)
+    assert isinstance(metrics.METRICS[name](alone, **named.get(name, {})), float)
 
 
 def test_only_a_run_with_tcp_rests_on_assumptions_about_it() -> None:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import tailback
-from tailback import measures
-from tailback.findings import findings
-from tailback.measures import hosts
+from tailback import metrics
+from tailback.metrics import findings
 from tailback.recorded.traffic_items import sending
 from tailback.report import render
 from tailback.results import Result
@@ -34,9 +33,9 @@ def tcp(src: str = "h0", dst: str = "h1", **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(("mtu", "ideal"), [("1500B", 1448 / 1538), ("9000B", 8948 / 9038)])
 def test_one_connection_has_what_headers_leave(mtu: str, ideal: float) -> None:
     result = tailback.run(star([tcp()], host={"tcp": {"mtu": mtu}}))
-    assert measures.ideal_payload_share(result) == pytest.approx(ideal)
+    assert metrics.links.ideal_payload_share(result) == pytest.approx(ideal)
     # From 5 ms on, when slow start is over.
-    assert measures.total_goodput(result, since=0.005) == pytest.approx(10e9 * ideal, rel=2e-3)
+    assert metrics.throughput.total_goodput(result, since=0.005) == pytest.approx(10e9 * ideal, rel=2e-3)
 
 
 def test_a_finite_connection_ends_with_its_bytes() -> None:
@@ -51,7 +50,7 @@ def test_a_finite_connection_ends_with_its_bytes() -> None:
 
 def test_rdma_takes_no_cpu_and_tcp_does() -> None:
     write = {"kind": "write", "from": "h0", "to": "h1"}
-    assert hosts.receiver_cpu(tailback.run(star([write])), since="start") == 0
+    assert metrics.cpu.receiver_cpu(tailback.run(star([write])), since="start") == 0
     busy = tailback.run(star([tcp()]))
     cpu = busy.summary["cpu"]
     assert cpu["busiest"] == "h1"
@@ -114,7 +113,7 @@ def test_a_latency_test_beside_tcp(roce: list[dict[str, Any]], senders: list[str
     assert sending(result, protocol="roce") == senders
     assert sending(result, protocol="tcp") == ["h1"]
     assert sending(result, item="write-latency0") == ["h0", "h2"]
-    assert list(measures.sender_goodputs(result, 0.0, protocol="roce")) == senders
+    assert list(metrics.fairness.sender_goodputs(result, 0.0, protocol="roce")) == senders
     assert "Flows, by sender" in render(result)
 
 

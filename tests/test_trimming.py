@@ -11,7 +11,7 @@ from commands import start
 from tailback.capture_option import Capture
 from tailback.captured import analyze
 from tailback.explain import page_of
-from tailback.findings import findings
+from tailback.metrics import findings
 from tailback.plan import make_plan
 from tailback.recorded.setup import TRIMMED_REASON
 from tailback.scenario import loads

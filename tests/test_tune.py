@@ -11,7 +11,7 @@ import tailback
 from tailback import cli
 from tailback.errors import InputError
 from tailback.executors import Threads
-from tailback.sweeps.shown import Shown
+from tailback.metrics import Metric
 from tailback.tuning import TuneResult, read_tune, tune
 from tailback.tuning.commands import commands
 from tailback.tuning.design import Constraint
@@ -120,7 +120,7 @@ def test_a_constraint_that_nothing_keeps_leaves_no_settings(tmp_path: Path) -> N
 
 
 def test_a_limit_is_exceeded_by_what_is_beyond_it() -> None:
-    limit = Constraint(Shown("x", "count", "x.y"), "<=", 2.0)
+    limit = Constraint(Metric("x", "count", "x.y"), "<=", 2.0)
     assert limit.excess(2.0) == limit.excess(-5.0) == 0.0
     assert limit.excess(5.0) == 3.0
     assert limit.excess(None) == limit.excess(float("nan")) == float("inf")

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from tailback import InputError, load, run
 from tailback.explain import page_of
-from tailback.findings import findings
-from tailback.measures import MEASURES
-from tailback.measures.veth import samples
+from tailback.metrics import METRICS, findings
+from tailback.metrics.veth import samples
 from tailback.plan import make_plan
 from tailback.reproduce import reproduce
 from tailback.reproduce.experiments import load_published
@@ -48,7 +47,7 @@ def short_ring() -> Result:
 
 
 def measured(result: Result, what: str, **params: Any) -> float:
-    return MEASURES[what](result, **params)
+    return METRICS[what](result, **params)
 
 
 def test_the_dark_buffer_is_seen_and_byte_queue_limits_empty_it(dark: Result, short_ring: Result) -> None:

@@ -71,7 +71,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
             "tailback.recorded",
             ("measures", "summary", "findings", "explain", "counters", "report", "results"),
         ),
-        ("tailback.measures", ("summary", "findings", "explain", "counters", "report", "results")),
+        ("tailback.metrics", ("summary", "findings", "explain", "counters", "report", "results")),
         ("tailback.report", ("results", "run_folder", "cli")),
     ],
 )

@@ -20,7 +20,7 @@ from tailback._engine import HpccSimulation, Simulation
 from tailback.hpcc.inputs import load_inputs
 from tailback.hpcc.native import native_plan
 from tailback.hpcc.plan import make_plan
-from tailback.measures import slowdown
+from tailback.metrics import slowdown
 from tailback.plan import plan_json
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -26,13 +26,13 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from log_chart import chart
+from tailback.metrics import named
 from tailback.sweeps import sweep
 from tailback.sweeps.carry_out import Progress
-from tailback.sweeps.shown import shown_of
 from tailback.sweeps.task import Done, Task
 
 PICTURE = Path(__file__).parent.parent / "docs" / "img" / "cluster-cost.svg"
-MEASURES = ["Throughput", "jain_index:since=start", "Fullest queue, mean"]
+METRICS = ["Throughput", "jain_index:since=start", "Fullest queue, mean"]
 AHEAD = 4
 """As `tailback.sweeps.runs` has it."""
 ROW_BYTES = 206
@@ -209,7 +209,7 @@ def measure() -> None:
                 "traffic.0.qps": list(range(1, 1 + points // 1000)),
             },
             "seeds": f"1..{seeds}",
-            "measures": MEASURES,
+            "measures": METRICS,
         }
         with tempfile.TemporaryDirectory() as name:
             out = Path(name) / "x"
@@ -250,7 +250,7 @@ def _sync(rows: int) -> float:
 def _on_ray(tasks: int = 2000, ahead: int = 8) -> Iterator[str]:
     from tailback.executors.ray import RayTasks
 
-    shown = tuple(shown_of(MEASURES))
+    shown = tuple(named(METRICS))
     executor = RayTasks("ray")
     for _ in range(2):  # the first has the start of the workers in it
         begin, cpu = time.perf_counter(), time.process_time()

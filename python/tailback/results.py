@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tailback import run_folder, text
 from tailback.files.out_folder import OutFolder
+from tailback.metrics import summarise
 from tailback.recorded.run import Recorded
-from tailback.summary import summarise
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 class Result(Recorded):
     @property
     def summary(self) -> dict[str, Any]:
-        """The figures of the run, see `tailback.summary.summarise`."""
+        """The figures of the run, see `tailback.metrics.summarise`."""
         return summarise(self)
 
     def closing_table(self) -> Table:
         """The table that the terminal shows at the end of a run."""
-        from tailback.findings.table import closing_table
+        from tailback.closing_table import closing_table
 
         return closing_table(self)
 
@@ -44,7 +44,7 @@ class Result(Recorded):
 
     def __repr__(self) -> str:
         """Name, seed and duration of the run, and its first finding, in one line."""
-        from tailback.findings import findings
+        from tailback.metrics import findings
 
         first = findings(self)[0]
         duration = text.duration(self.bins.end_s)

@@ -24,11 +24,11 @@ from tailback.files.json import in_lines, read_json
 from tailback.files.out_folder import SUMMARY_FILE, Occupied, OutFolder, claim, sync, write_file, write_parts
 from tailback.files.parquet import parquet_groups, parquet_rows, read_parquet, write_parquet
 from tailback.limits import RESULT_BYTES, RESULT_FLOWS, RESULT_VALUES
+from tailback.metrics import summarise
 from tailback.recorded.flows import read_flows
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup, Setup
 from tailback.scenario.show import INPUTS_FOLDER
-from tailback.summary import summarise
 from tailback.version import __version__
 
 REPORT_FILE = "report.html"

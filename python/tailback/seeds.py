@@ -21,9 +21,9 @@ from tailback.errors import InputError
 from tailback.executors import Processes, WorkerLost, report_progress
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.limits import MAX_SEEDS
+from tailback.metrics import in_words, main_metrics, value_at
 from tailback.running import RunFailed, claimed, run_checked
 from tailback.scenario import load
-from tailback.summary.figures import in_words, main_figures, value_at
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,17 +51,17 @@ class SeedRuns:
     def figures(self) -> list[dict[str, Any]]:
         """Mean, minimum and maximum of each main figure over all seeds that have it."""
         rows = []
-        for name, path, unit in main_figures(self.summaries.values()):
+        for metric in main_metrics(self.summaries.values()):
             values = {
                 seed: value
                 for seed in sorted(self.summaries)
-                if (value := value_at(self.summaries[seed], path)) is not None
+                if (value := value_at(self.summaries[seed], metric.path)) is not None
             }
             if values:
                 rows.append(
                     {
-                        "figure": name,
-                        "unit": unit,
+                        "figure": metric.label,
+                        "unit": metric.unit,
                         "mean": sum(values.values()) / len(values),
                         "min": min(values.values()),
                         "max": max(values.values()),

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tailback.measures.timeline import LANES, spans
 from tailback.recorded.bins import PS_PER_S
+from tailback.recorded.rank_spans import LANES, spans
 from tailback.recorded.run import Recorded
 
 MAX_QUEUES = 16

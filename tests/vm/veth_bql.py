@@ -23,7 +23,7 @@ from statistics import median
 import pytest
 from machine import HERE, IMAGE, Machine, image
 from tailback import running
-from tailback.measures.veth import ping_rtt
+from tailback.metrics.veth import ping_rtt
 from tailback.scenario import load
 
 SERIES = "6.12"

@@ -15,7 +15,7 @@ from typing import Any
 
 from tailback.captured.words import findings
 from tailback.errors import InputError
-from tailback.findings.finding import Finding
+from tailback.metrics import Finding
 
 FRAMES_PER_STEP = 50_000
 """Frames between two checks for Ctrl-C and updates of the progress bar: about 30 ms."""

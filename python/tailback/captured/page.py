@@ -9,7 +9,7 @@ import numpy as np
 
 from tailback import text
 from tailback.captured.words import PS_PER_S, Data, duration, nearest_sender, pair, place_names
-from tailback.findings.finding import Finding
+from tailback.metrics import Finding
 from tailback.report.figures import (
     BLUE,
     GREEN,

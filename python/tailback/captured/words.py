@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tailback import text
-from tailback.findings.finding import Finding
+from tailback.metrics import Finding
 
 Data = dict[str, Any]
 PS_PER_S = 1e12

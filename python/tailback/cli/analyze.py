@@ -12,8 +12,8 @@ from tailback.captured import analyze as analyze_capture
 from tailback.cli.basics import command_app
 from tailback.cli.common import AsJson, bad_input, say, say_json
 from tailback.cli.progress import of_runs, progress_bar
+from tailback.closing_table import rows_of
 from tailback.files.out_folder import replace_file
-from tailback.findings.table import rows_of
 
 app = command_app()
 

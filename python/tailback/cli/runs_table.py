@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tailback import text
 from tailback.cli.basics import console, echo
+from tailback.metrics import Metric
 from tailback.sweeps import Design, Progress
 from tailback.sweeps.points import in_words
-from tailback.sweeps.swept import words_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -60,14 +60,14 @@ class _Growing(PrintsDamage, Progress):
         )
         self._task = self._bar.add_task("sweep", total=None, state="checking points")
         self._points: list[dict[str, str]] = []
-        self._units: dict[str, Any] = {}
+        self._metrics: dict[str, Metric] = {}
         self._values: dict[int, dict[str, list[float]]] = {}
         self._under_way: dict[str, float] = {}
         self._runs = self._over = self._failed = 0
 
     def begun(self, design: Design, points: list[dict[str, str]], runs: int) -> None:
         self._points, self._runs = points, runs
-        self._units = {one.label: one for one in design.shown()}
+        self._metrics = {one.label: one for one in design.shown()}
         self._bar.update(self._task, description=design.name, total=runs)
         self._move()
 
@@ -96,13 +96,13 @@ class _Growing(PrintsDamage, Progress):
 
         table = Table(box=None, padding=(0, 2, 0, 0))
         seen = dict(self._values)
-        labels = [label for label in self._units if any(label in one for one in seen.values())]
+        labels = [label for label in self._metrics if any(label in one for one in seen.values())]
         for head in ("Point", *labels, "Seeds"):
             table.add_column(head, justify="left" if head == "Point" else "right", no_wrap=head == "Seeds")
         for point in sorted(seen)[-_MAX_ROWS:]:
             of_point = seen[point]
             means = [
-                words_of(self._units[label], sum(values) / len(values))
+                self._metrics[label].in_words(sum(values) / len(values))
                 if (values := of_point.get(label))
                 else ""
                 for label in labels

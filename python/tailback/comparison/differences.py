@@ -14,15 +14,13 @@ import pyarrow as pa
 from tailback import explain, noise
 from tailback.astra.setup import AstraSetup
 from tailback.comparison.sides import Side, for_each_side
-from tailback.findings import findings
 from tailback.hpcc.setup import HpccSetup
+from tailback.metrics import findings, main_metrics, summarise, value_at
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ScenarioSetup
 from tailback.scenario.document import flat
 from tailback.simai.inputs import TOPOLOGY_FILE, WORKLOAD_FILE
 from tailback.simai.setup import SimaiSetup
-from tailback.summary import summarise
-from tailback.summary.figures import main_figures, value_at
 
 NO_VALUE = "(none)"
 
@@ -124,12 +122,12 @@ def figures(sides: Sequence[Side]) -> list[Figure]:
     """The main figures that at least one side has."""
     every = []
     summaries = for_each_side(sides, lambda side: [summarise(result) for result in side.runs.values()])
-    shown = main_figures([one for of_side in summaries for one in of_side])
-    by_side = for_each_side(sides, lambda side: {name: _by_seed(side, path) for name, path, _ in shown})
-    for name, _, unit in shown:
-        values = [of_side[name] for of_side in by_side]
-        if any(any(one.values()) for one in values):
-            every.append((name, unit, values))
+    metrics = main_metrics([one for of_side in summaries for one in of_side])
+    by_side = for_each_side(sides, lambda side: {one.label: _by_seed(side, one.path) for one in metrics})
+    for one in metrics:
+        values = [of_side[one.label] for of_side in by_side]
+        if any(any(by_seed.values()) for by_seed in values):
+            every.append((one.label, one.unit, values))
     p = [
         noise.holm([noise.paired(values[0], values[side]).p for *_, values in every])
         for side in range(len(sides))

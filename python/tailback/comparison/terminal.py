@@ -14,7 +14,7 @@ from rich.text import Text
 from tailback import text
 from tailback.comparison.differences import Figure, FlowChanges
 from tailback.comparison.tables import ComparisonTables
-from tailback.summary.figures import in_words
+from tailback.metrics import in_words
 
 MAX_SETTINGS = 20
 VERDICT_STYLES = {"differs": "bold", "noise": "dim", "same": "dim"}

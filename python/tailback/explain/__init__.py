@@ -15,7 +15,7 @@ from tailback.explain.verdict import explain as _explain
 from tailback.explain.veth import page as _veth_page
 from tailback.explain.veth import verdict as _veth_verdict
 from tailback.explain.words import Page, as_data, as_text, page
-from tailback.findings.lab import LACKS
+from tailback.metrics.run import LACKS
 from tailback.recorded.run import Recorded
 
 __all__ = ["Page", "Verdict", "as_data", "as_text", "explain", "page", "page_of"]

@@ -7,8 +7,7 @@ from dataclasses import replace
 from tailback import text
 from tailback.explain.stages import Figure
 from tailback.explain.words import Page
-from tailback.findings.critical_path import parts, worst
-from tailback.measures.critical_path import critical_paths
+from tailback.metrics.critical_path import critical_paths, parts, worst
 from tailback.recorded.run import Recorded
 
 

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tailback.explain.ways import Port, Ways, is_counter
-from tailback.measures import ideal_payload_share, last_start
-from tailback.measures.collectives import collectives, training_jobs
-from tailback.measures.critical_path import critical_paths
+from tailback.metrics.collectives import collectives, training_jobs
+from tailback.metrics.critical_path import critical_paths
+from tailback.metrics.links import ideal_payload_share
+from tailback.metrics.spans import last_start
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP, TRIMMED_REASON, link_changes

@@ -36,7 +36,7 @@ from tailback.explain.verdict import (
     Verdict,
     worth,
 )
-from tailback.measures import last_start
+from tailback.metrics.spans import last_start
 from tailback.plan import make_plan, packed_plan, plan_json
 from tailback.recorded import standstill
 from tailback.recorded.bins import PS_PER_S, Bins

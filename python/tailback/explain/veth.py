@@ -12,11 +12,11 @@ from tailback.explain.observed import Observed
 from tailback.explain.stages import Figure, Stage
 from tailback.explain.verdict import OFFERED, WORTH_IT, Candidate, Verdict
 from tailback.explain.words import Page
-from tailback.measures.veth import FORWARD
+from tailback.metrics import summarise
+from tailback.metrics.veth import FORWARD
 from tailback.recorded.bins import Bins
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import DROP
-from tailback.summary import summarise
 
 _BUSY = 0.95
 """A core that is busier than this is full."""

@@ -17,14 +17,13 @@ from tailback.files import StrictModel
 from tailback.fitting.axes import Axes
 from tailback.fitting.priors import Prior
 from tailback.fitting.units import UNITS
+from tailback.metrics import Metric, main_metrics, named
 from tailback.scenario import load
 from tailback.scenario.document import Document, from_python
 from tailback.seeds import parse
 from tailback.sweeps.asked import Asked, content_of
 from tailback.sweeps.design import Value
 from tailback.sweeps.points import Point, as_text
-from tailback.sweeps.shown import DEFAULT, Shown, shown_of
-from tailback.sweeps.swept import words_of
 
 Bound = Literal["value", "at_most", "at_least"]
 _Figure = Annotated[float, Field(allow_inf_nan=False)]
@@ -84,7 +83,7 @@ class Output(NamedTuple):
     """A measure under the settings of a condition, by its number."""
 
     condition: int
-    shown: Shown
+    shown: Metric
 
 
 class Observed(NamedTuple):
@@ -112,13 +111,13 @@ class Observed(NamedTuple):
     @property
     def in_words(self) -> str:
         """'92.4 Gbit/s', or 'at most 0.35 %'."""
-        words = words_of(self.output.shown, self.value)
+        words = self.output.shown.in_words(self.value)
         return words if self.bound == "value" else f"{self.bound.replace('_', ' ')} {words}"
 
     @property
     def with_tolerance(self) -> str:
         """'92.4 Gbit/s ± 1 Gbit/s'."""
-        return f"{self.in_words} ± {words_of(self.output.shown, self.tolerance)}"
+        return f"{self.in_words} ± {self.output.shown.in_words(self.tolerance)}"
 
 
 class Fit(StrictModel):
@@ -198,10 +197,10 @@ class Fit(StrictModel):
         return found
 
     @cached_property
-    def measures(self) -> list[Shown]:
+    def measures(self) -> list[Metric]:
         """All that is measured of each run: what was observed, and what might be."""
         given = [_shown(one, ("candidates", index)) for index, one in enumerate(self.candidates)]
-        given = given or list(DEFAULT)
+        given = given or main_metrics()
         return list(dict.fromkeys([*(one.output.shown for one in self.observed), *given]))
 
     def labelled(self, output: Output) -> str:
@@ -224,9 +223,9 @@ def _condition(one: Observation) -> Point:
     return {setting: as_text(value) for setting, value in sorted(one.set.items())}
 
 
-def _shown(measure: str | dict[str, Any], place: tuple[str | int, ...]) -> Shown:
+def _shown(measure: str | dict[str, Any], place: tuple[str | int, ...]) -> Metric:
     try:
-        return shown_of([measure])[0]
+        return named([measure])[0]
     except InputError as error:
         raise InputError([Problem("", place, one.text) for one in error.problems]) from None
 

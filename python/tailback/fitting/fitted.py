@@ -14,8 +14,8 @@ from tailback import text
 from tailback.fitting.asked import Fit, Output
 from tailback.fitting.inference import MAX_MISS_TOLERANCES, Answer, Inference, Unknown, likely
 from tailback.fitting.next_measure import Next
-from tailback.sweeps.shown import Shown
-from tailback.sweeps.swept import Swept, words_of
+from tailback.metrics import Metric
+from tailback.sweeps.swept import Swept
 from tailback.version import __version__
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Fitted:
             value = answer.observed.in_words
             if answer.missed and answer.role == "calibrated":
                 lines.append(
-                    f"{label}: the best fit gives {words_of(shown, answer.at_best)}, observed is {value}: "
+                    f"{label}: the best fit gives {shown.in_words(answer.at_best)}, observed is {value}: "
                     f"{abs(answer.off):.1f} tolerances off."
                 )
             elif answer.missed:
@@ -173,9 +173,9 @@ class Fitted:
             left_out = self.found.left_out[output]
             words = f"{self.asked.labelled(output)} (± {{}})"
             if noise > tolerance:
-                noisy.append(words.format(words_of(output.shown, noise)))
+                noisy.append(words.format(output.shown.in_words(noise)))
             if left_out > math.hypot(tolerance, noise):
-                rough.append(words.format(words_of(output.shown, left_out)))
+                rough.append(words.format(output.shown.in_words(left_out)))
         lines = []
         if noisy:
             lines.append(
@@ -204,7 +204,7 @@ class Fitted:
         )
 
     def _tolerance(self, one: Next) -> str:
-        return words_of(one.output.shown, one.tolerance)
+        return one.output.shown.in_words(one.tolerance)
 
     def _words(self, one: Unknown, share: float) -> str:
         return self.asked.free[one.setting].words(share)
@@ -247,7 +247,7 @@ class Fitted:
                 [
                     self.asked.labelled(one.observed.output),
                     one.observed.with_tolerance,
-                    words_of(shown, one.at_best),
+                    shown.in_words(one.at_best),
                     _interval(shown, one),
                     one.role,
                     "missed" if one.missed else "met",
@@ -394,5 +394,5 @@ def _percent(share: float) -> str:
     return "> 99.9 %" if 0.999 < share < 1 else f"{100 * share:.1f} %"
 
 
-def _interval(shown: Shown, one: Answer) -> str:
-    return f"{words_of(shown, one.low)} to {words_of(shown, one.high)}"
+def _interval(shown: Metric, one: Answer) -> str:
+    return f"{shown.in_words(one.low)} to {shown.in_words(one.high)}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailback import measures
+from tailback import metrics
 from tailback.measured import LABS
 from tailback.measured.cells import NUMBER, TEXT, WHOLE, Blocked, Column, Lab, Plan, Quantity
 from tailback.recorded.bins import PS_PER_S, Array
@@ -244,7 +244,7 @@ def _stream(result: Result, cell: Mapping[str, Any], wire_share: float) -> dict[
     flows = result.flows
     senders = cell["senders"] or 1
     pairs = flows.num_rows
-    payload = measures.total_goodput(result, since)
+    payload = metrics.throughput.total_goodput(result, since)
     sent = sum(flows.column("packets_sent").to_pylist())
     dropped = sum(one["packets"] for one in result.meta["drops"] if not one["node"].startswith("h"))
     receivers = sorted(set(flows.column("dst").to_pylist()))
@@ -253,12 +253,12 @@ def _stream(result: Result, cell: Mapping[str, Any], wire_share: float) -> dict[
         "goodput_gbps": payload / 1e9,
         "wire_gbps": wire / 1e9 * wire_share,
         "loss_pct": 100.0 * dropped / sent if sent else 0.0,
-        "cnp_per_s_per_qp": measures.cnps(result, since) / took / pairs,
-        "out_of_sequence_per_s": measures.naks(result, since) / took,
+        "cnp_per_s_per_qp": metrics.marks.cnps(result, since) / took / pairs,
+        "out_of_sequence_per_s": metrics.losses.naks(result, since) / took,
         "rx_discards_phy": _rx_drops(result) * RUN_S / end,
     }
     if senders == 2 and len(receivers) == 1:
-        by_host = measures.sender_goodputs(result, since)
+        by_host = metrics.fairness.sender_goodputs(result, since)
         first, total = by_host.get("h0", 0.0), sum(by_host.values())
         if total:
             found["split_a_pct"] = 100.0 * first / total

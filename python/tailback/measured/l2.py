@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from tailback import measures
+from tailback import metrics
 from tailback.measured import LABS
 from tailback.measured.cells import NUMBER, TEXT, WHOLE, Blocked, Column, Lab, Plan, Quantity
 from tailback.results import Result
@@ -144,18 +144,18 @@ def _figures(result: Result, cell: Mapping[str, Any], bottleneck: float) -> dict
     found: dict[str, float] = {}
     rdma = tcp = 0.0
     if cell["n_rdma"]:
-        rdma = measures.total_goodput(result, since, protocol="roce") / 1e9
-        arrived = measures.arrived_packets(result)
+        rdma = metrics.throughput.total_goodput(result, since, protocol="roce") / 1e9
+        arrived = metrics.marks.arrived_packets(result)
         sent = result.meta["conservation"]["data_packets"]
         found["rdma_wire_gbps"] = arrived * FRAME_B * 8 / end / 1e9
         found["packet_seq_err"] = _of_run(result, "packet_seq_err", since)
         found["cnp_handled"] = _of_run(result, "rp_cnp_handled", since)
-        found["ecn_marked_pkts"] = measures.marked_packets(result, since) / (end - since) * RUN_S
+        found["ecn_marked_pkts"] = metrics.marks.marked_packets(result, since) / (end - since) * RUN_S
         found["rdma_drop_pct"] = 100.0 * sent["dropped"] / max(1, sent["sent"])
-        found["dead_rdma_flows"] = measures.failed_flows(result)
+        found["dead_rdma_flows"] = metrics.losses.failed_flows(result)
         found["jain_rdma"] = _jain(result, "roce")
     if cell["n_tcp"]:
-        tcp = measures.total_goodput(result, since, protocol="tcp") / 1e9
+        tcp = metrics.throughput.total_goodput(result, since, protocol="tcp") / 1e9
         found["tcp_wire_gbps"] = tcp * SEGMENT_FRAME_B / SEGMENT_B
         column = pc.sum(result.flows.column("retransmitted_segments")).as_py() or 0
         found["tcp_retrans_segs"] = column / end * RUN_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tailback import measures
+from tailback import metrics
 from tailback.measured import LABS
 from tailback.measured.cells import NUMBER, TEXT, WHOLE, Blocked, Column, Lab, Plan, Quantity
 from tailback.results import Result
@@ -66,15 +66,15 @@ def express(cell: Mapping[str, Any]) -> Plan | Blocked:
 
 def _pings(result: Result, cell: Mapping[str, Any]) -> dict[str, float]:
     return {
-        "rtt_mean_ms": measures.veth.ping_rtt(result) * 1e3,
-        "rtt_p99_ms": measures.veth.ping_rtt(result, 99) * 1e3,
+        "rtt_mean_ms": metrics.veth.ping_rtt(result) * 1e3,
+        "rtt_p99_ms": metrics.veth.ping_rtt(result, 99) * 1e3,
     }
 
 
 def _figures(result: Result, cell: Mapping[str, Any]) -> dict[str, float]:
-    found = {"pps": measures.veth.delivered_per_second(result), **_pings(result, cell)}
+    found = {"pps": metrics.veth.delivered_per_second(result), **_pings(result, cell)}
     if cell["bql"] != "none":
-        found["dql_limit_p50"] = measures.veth.bql_limit(result)
+        found["dql_limit_p50"] = metrics.veth.bql_limit(result)
     return found
 
 

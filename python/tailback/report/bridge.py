@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tailback.metrics import summarise
 from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     BLUE,
@@ -16,7 +17,6 @@ from tailback.report.figures import (
     line,
 )
 from tailback.report.plot import Plot
-from tailback.summary import summarise
 
 BUSY_SHARE = 0.001
 """Cores below this share of the run are not drawn."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tailback import text
-from tailback.measures import slowdown
-from tailback.measures.jobs import jobs
+from tailback.metrics import slowdown, summarise
+from tailback.metrics.jobs import jobs
 from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     BLUE,
@@ -28,7 +28,6 @@ from tailback.report.figures import (
 )
 from tailback.report.plot import Plot
 from tailback.report.tables import TextTable
-from tailback.summary import summarise
 
 CURVE_POINTS = 400
 """Points of a distribution curve, however many flows there are."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tailback import measures, text
+from tailback import metrics, text
+from tailback.metrics import summarise
 from tailback.recorded import traffic_items
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
@@ -31,7 +32,6 @@ from tailback.report.figures import (
 from tailback.report.plot import Plot
 from tailback.report.tables import MOST_ROWS, TextTable
 from tailback.report.tracked import all_and_most
-from tailback.summary import summarise
 
 PROTOCOLS = {ROCE: ("RoCE", BLUE), TCP: ("TCP", ORANGE)}
 MOST_CORES = 64
@@ -42,13 +42,13 @@ def by_protocol(result: Recorded) -> list[Plot]:
     """Goodput of RoCE and of TCP, where there were both."""
     spoken = summarise(result)["protocols"]
     rows = {name: traffic_items.goodput(result, protocol=name) for name in PROTOCOLS if name in spoken}
-    unit, factor = rate_unit(measures.capacity(result))
+    unit, factor = rate_unit(metrics.links.capacity(result))
     drawn = {name: row * factor for name, row in rows.items() if row is not None}
     if len(rows) < 2 or len(drawn) < 2:
         return []
     view = View(result)
     reduced = {name: view.reduce(row, POINTS) for name, row in drawn.items()}
-    limit = measures.capacity(result) * factor
+    limit = metrics.links.capacity(result) * factor
     top = max(limit * 1.12, *(float(values.max(initial=0)) * 1.05 for values in reduced.values()))
     labels = Labels(top)
     labels.add(limit, "line rate", MUTED)
@@ -117,9 +117,9 @@ def cpu(result: Recorded) -> list[Plot]:
 
 def tcp_table(result: Recorded) -> TextTable:
     """A row a sender of TCP: what its connections got and what became of their segments."""
-    rows = measures.hosts.connections(result)
+    rows = metrics.tcp.connections(result)
     since = "start" if summarise(result)["convergence_s"] is None else "convergence"
-    goodputs = measures.sender_goodputs(result, since, protocol=TCP) if rows.num_rows else {}
+    goodputs = metrics.fairness.sender_goodputs(result, since, protocol=TCP) if rows.num_rows else {}
     hosts = np.array(rows.column("src").to_pylist() if rows.num_rows else [], dtype=object)
     names = ("packets_sent", "retransmitted_segments", "fast_recoveries", "timeouts", "ece_received")
     figures = {
@@ -181,7 +181,7 @@ def _median(values: Array) -> float:
 
 def cpu_table(result: Recorded) -> TextTable:
     """All cores of each host together, and those of the busiest one by one, as mpstat -P ALL does."""
-    cores = measures.hosts.cores(result)
+    cores = metrics.cpu.cores(result)
     found = summarise(result)["cpu"]
     first = [found["busiest"]] if found is not None and found["busiest"] in cores else []
     hosts = first + [host for host in sorted(cores, key=text.natural) if host not in first]

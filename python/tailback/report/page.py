@@ -7,7 +7,7 @@ from typing import Any
 
 from tailback import drawing, explain, text
 from tailback.explain.triable import why_not
-from tailback.findings import findings
+from tailback.metrics import findings, summarise
 from tailback.recorded.run import Recorded
 from tailback.report import tables, veth
 from tailback.report.completion import completion_table, jobs_table
@@ -33,7 +33,6 @@ from tailback.report.tailback_chart import (
 )
 from tailback.report.themes import DARK
 from tailback.report.timeline import timeline
-from tailback.summary import summarise
 
 
 def render(result: Recorded) -> str:

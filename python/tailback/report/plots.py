@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailback import measures, text
+from tailback import metrics, text
+from tailback.metrics import summarise
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import TCP
@@ -41,7 +42,6 @@ from tailback.report.figures import (
 from tailback.report.hosts import by_protocol, cpu
 from tailback.report.plot import Plot
 from tailback.report.tracked import all_and_most, qp_rates, windows
-from tailback.summary import summarise
 
 MOST_PEAK = 1.5
 """How far above the line rate the plot of the total goes."""
@@ -70,10 +70,10 @@ def throughput(result: Recorded) -> Plot:
     if not result.senders:
         return Plot("throughput", "Total throughput", "No flow started.")
     view = View(result)
-    unit, factor = rate_unit(measures.capacity(result))
+    unit, factor = rate_unit(metrics.links.capacity(result))
     values = view.reduce(result.bins.total("goodput_rx_bps") * factor, POINTS)
-    limit = measures.capacity(result) * factor
-    ideal = limit * measures.ideal_payload_share(result)
+    limit = metrics.links.capacity(result) * factor
+    ideal = limit * metrics.links.ideal_payload_share(result)
     highest = float(values.max(initial=0))
     # Data that waited behind a gap is delivered in no time: such peaks would leave no room for the rest.
     peaks = highest > MOST_PEAK * limit
@@ -164,7 +164,7 @@ def fullest_queue(result: Recorded) -> tuple[str, str]:
     """Name of the fullest egress queue, or where nothing waits in one, as on a cable, of the fullest queue
     that is not a sender's; and which of both. Empty where nothing waits.
     """
-    standing = measures.standing_queue(result, "start")
+    standing = metrics.queues.standing_queue(result, "start")
     if standing is not None:
         return standing.queue, EGRESS
     bins = result.bins
@@ -311,7 +311,7 @@ def marks(result: Recorded) -> Plot:
     ]
     heading = "ECN marks" if tcp_only else "ECN marks and CNPs"
     plot = _events(result, "marks", heading, series[:1] if tcp_only else series)
-    marked = int(measures.marked_packets(result))
+    marked = int(metrics.marks.marked_packets(result))
     if marked and not marks.any():
         note = f"{text.plural(marked, 'packet')} marked; over time only {result.recorded} are recorded."
         return Plot(plot.id, plot.heading, f"{plot.caption} {note}".strip(), plot.figures)

@@ -8,13 +8,13 @@ from itertools import pairwise
 import numpy as np
 import pyarrow.compute as pc
 
-from tailback import measures, text
+from tailback import metrics, text
+from tailback.metrics import summarise
 from tailback.recorded import traffic_items
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE
 from tailback.report.tables import MOST_ROWS, TextTable
 from tailback.scenario.network import Network
-from tailback.summary import summarise
 
 _Shared = tuple[str, int]
 """Destinations in words, and queue pairs."""
@@ -39,8 +39,8 @@ def senders(result: Recorded) -> TextTable:
     both = len(protocols) > 1
     if "protocol" in result.flows.column_names and set(protocols) != {ROCE}:
         flows = pc.filter(flows, pc.equal(result.flows.column("protocol"), ROCE))
-    since: measures.Since = "start" if summarise(result)["convergence_s"] is None else "convergence"
-    goodputs = measures.sender_goodputs(result, since, protocol=ROCE if both else None)
+    since: metrics.Since = "start" if summarise(result)["convergence_s"] is None else "convergence"
+    goodputs = metrics.fairness.sender_goodputs(result, since, protocol=ROCE if both else None)
     begun = traffic_items.sending(result, protocol=ROCE) if flows.num_rows else []
     source = pc.dictionary_encode(flows.column("src").combine_chunks())
     codes = source.indices.to_numpy(zero_copy_only=False)

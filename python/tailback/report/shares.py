@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailback import measures, text
+from tailback import metrics, text
+from tailback.metrics import summarise
 from tailback.recorded.bins import ITEM, Array
 from tailback.recorded.run import Recorded
 from tailback.report.figures import (
@@ -33,7 +34,6 @@ from tailback.report.figures import (
 from tailback.report.plot import Plot
 from tailback.report.plots import all_plots
 from tailback.report.tracked import all_and_most, quantile, while_running
-from tailback.summary import summarise
 
 _COLORS = (BLUE, VERMILLION, GREEN, ORANGE, SKY, PINK)
 MOST_OF_MEDIAN = 8.0
@@ -120,8 +120,8 @@ def _means(view: View, row: Array) -> Array:
 
 def fairness(result: Recorded) -> list[Plot]:
     """The senders side by side, slowest first, against an equal share."""
-    since: measures.Since = "start" if summarise(result)["convergence_s"] is None else "convergence"
-    goodputs = measures.sender_goodputs(result, since)
+    since: metrics.Since = "start" if summarise(result)["convergence_s"] is None else "convergence"
+    goodputs = metrics.fairness.sender_goodputs(result, since)
     if len(goodputs) < LEAST_SENDERS:
         return []
     hosts = sorted(goodputs, key=lambda host: goodputs[host])
@@ -156,7 +156,7 @@ def fairness(result: Recorded) -> list[Plot]:
         # On a phone they are turned, and need room for that.
         look["xaxis"] |= {"tickvals": data[0]["x"], "ticktext": hosts, "automargin": True}
     index, ratio = (
-        measures.jain(list(goodputs.values())),
+        metrics.fairness.jain(list(goodputs.values())),
         float(values[0] / values[-1]) if values[-1] else 0.0,
     )
     span = "the whole run" if since == "start" else f"{text.duration(summarise(result)['convergence_s'])} on"

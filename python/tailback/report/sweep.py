@@ -7,12 +7,12 @@ import math
 from typing import Any
 
 from tailback import noise, text
+from tailback.metrics import Metric
 from tailback.report.figures import BLUE, FAINT, MUTED, VERMILLION, Figure, Json, axes
 from tailback.report.frame import environment, for_script
 from tailback.report.plot import Plot
 from tailback.sweeps.effects import Effect, values_of
 from tailback.sweeps.points import in_words, number_of
-from tailback.sweeps.shown import Shown
 from tailback.sweeps.swept import Swept, cell
 
 _PLOT_HEIGHT_PX = 280
@@ -55,7 +55,7 @@ def render_sweep(done: Swept) -> str:
     )
 
 
-def _is_same(done: Swept, shown: Shown) -> bool:
+def _is_same(done: Swept, shown: Metric) -> bool:
     """Whether no setting makes a difference to a measure, with any seed: a plot of it would show nothing."""
     verdicts = {effect.verdict for effect in done.effects if effect.shown == shown}
     return verdicts == {"no difference"}
@@ -84,7 +84,7 @@ def _failures(done: Swept) -> list[dict[str, str]]:
     return list(found.values())
 
 
-def _plot(number: int, done: Swept, shown: Shown) -> Plot:
+def _plot(number: int, done: Swept, shown: Metric) -> Plot:
     """A measure over each setting, and over each two of them."""
     of_this = [effect for effect in done.effects if effect.shown == shown]
     figures = [_effect(f"m{number}-s{index}", done, effect) for index, effect in enumerate(of_this)]
@@ -104,7 +104,7 @@ def _plot(number: int, done: Swept, shown: Shown) -> Plot:
     )
 
 
-def _scaled(shown: Shown) -> tuple[str, float]:
+def _scaled(shown: Metric) -> tuple[str, float]:
     unit, factor = _SCALE_OF_UNIT.get(shown.unit, ("", 1.0))
     return f"{shown.label} ({unit})" if unit else shown.label, factor
 
@@ -190,7 +190,7 @@ def _means(values: list[Any], intervals: list[noise.Interval], factor: float, mo
     }
 
 
-def _together(id_: str, done: Swept, shown: Shown, first: str, second: str) -> Figure:
+def _together(id_: str, done: Swept, shown: Metric, first: str, second: str) -> Figure:
     """A heat map: the mean over seeds, and over whatever else varies."""
     title, factor = _scaled(shown)
     across, up = values_of(done.points, first), values_of(done.points, second)

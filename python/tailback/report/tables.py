@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailback import text
+from tailback.metrics import summarise
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE, TCP
-from tailback.summary import summarise
 
 MOST_COUNTER_ROWS = 600
 MOST_ROWS = 64

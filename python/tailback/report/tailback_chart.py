@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tailback import text
+from tailback.metrics import summarise
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import CE_MARK, DROP, PFC_PAUSE, PFC_XOFF
@@ -32,7 +33,6 @@ from tailback.report.figures import (
     pack,
 )
 from tailback.report.queues import QueueStore
-from tailback.summary import summarise
 
 MOST_ROWS = 40
 MAX_ROWS_OF_KIND = {"receive": 4, "egress": 20, "ingress": 8, "send": 8}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from tailback import text
-from tailback.measures.timeline import COMPUTE, LANES, Span, spans
+from tailback.recorded.rank_spans import COMPUTE, LANES, Span, spans
 from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     BLUE,

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailback import measures, text
+from tailback import metrics, text
+from tailback.metrics import summarise
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE, TCP
@@ -31,7 +32,6 @@ from tailback.report.figures import (
     pack,
 )
 from tailback.report.plot import Plot
-from tailback.summary import summarise
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def qp_rates(result: Recorded) -> list[Plot]:
 
 def windows(result: Recorded) -> list[Plot]:
     """The congestion windows of the tracked TCP connections; nothing without one."""
-    count = measures.hosts.connections(result).num_rows
+    count = metrics.tcp.connections(result).num_rows
     kind = _Kind(
         "windows",
         "Windows of TCP connections",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from tailback.measures import MEASURES
+from tailback.metrics import METRICS
 from tailback.report.figures import BLUE, BOTTOM, INK, TOP, Figure, Json, View, layout, round_top
 from tailback.report.plot import Plot
 
@@ -76,7 +76,7 @@ def tradeoff(number: int, item: Sensitivity, variants: list[Variant], result: Re
 
 
 def _scale(measure: str) -> tuple[str, float]:
-    return _SCALE_OF_UNIT.get(MEASURES[measure].unit, ("1", 1.0))
+    return _SCALE_OF_UNIT.get(METRICS[measure].unit, ("1", 1.0))
 
 
 def _title(measure: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tailback import text
-from tailback.measures.veth import FORWARD, samples
+from tailback.metrics import summarise
+from tailback.metrics.veth import FORWARD, samples
 from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     INK,
@@ -26,7 +27,6 @@ from tailback.report.figures import (
 )
 from tailback.report.plot import Plot
 from tailback.report.tables import TextTable
-from tailback.summary import summarise
 
 DARK = "#3b3f45"
 _MOST_PINGS = 4000

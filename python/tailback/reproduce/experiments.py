@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from tailback import library
 from tailback.errors import InputError, Problem, one_of
 from tailback.files import StrictModel
-from tailback.measures import MEASURES
+from tailback.metrics import METRICS
 from tailback.recorded.run import Recorded
 from tailback.text import by_unit
 
@@ -107,8 +107,8 @@ class Check(StrictModel):
     @field_validator("measure")
     @classmethod
     def _known(cls, name: str) -> str:
-        if name not in MEASURES:
-            raise ValueError(f"found measure {name}, expected one of {', '.join(sorted(MEASURES))}")
+        if name not in METRICS:
+            raise ValueError(f"found measure {name}, expected one of {', '.join(sorted(METRICS))}")
         return name
 
     @property
@@ -122,7 +122,7 @@ class Check(StrictModel):
 
     def on(self, result: Recorded) -> float:
         """The measure on one of its runs."""
-        return MEASURES[self.measure](result, **self.params)
+        return METRICS[self.measure](result, **self.params)
 
     def value(self, results: Mapping[str, Recorded], run: str) -> float:
         """The measured value on its own run, or else on `run`."""
@@ -188,7 +188,7 @@ class Check(StrictModel):
 
     @property
     def _unit(self) -> str:
-        return "index" if self.relative_to else MEASURES[self.measure].unit
+        return "index" if self.relative_to else METRICS[self.measure].unit
 
     def _bound(self, value: float) -> str:
         return f"{value:g}" if self._unit == "index" else by_unit(value, self._unit)

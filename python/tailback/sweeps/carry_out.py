@@ -16,16 +16,16 @@ from tailback import interrupts
 from tailback.errors import InputError, Problem
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.files.storage import Storage
+from tailback.metrics import Metric, main_metrics
+from tailback.metrics.metric import never
 from tailback.running import claimed, run_checked
 from tailback.scenario import load
-from tailback.summary.figures import never
 from tailback.sweeps.asked import begun_in
 from tailback.sweeps.design import Design, canonical, read_design
 from tailback.sweeps.journal import NAME, Journal, Row
 from tailback.sweeps.points import Point, in_words
 from tailback.sweeps.results import SweepResult
 from tailback.sweeps.runs import Runs
-from tailback.sweeps.shown import DEFAULT, Shown
 from tailback.sweeps.stored import keep_for
 from tailback.sweeps.task import Task, digest_of
 
@@ -173,9 +173,11 @@ def sweep(
     return result
 
 
-def _paths(design: Design) -> list[tuple[int, Shown]]:
+def _paths(design: Design) -> list[tuple[int, Metric]]:
     """The figures of summary.json that are asked for by their paths, and their places in `measures`."""
-    return [(index, one) for index, one in enumerate(design.shown()) if one.path and one not in DEFAULT]
+    return [
+        (index, one) for index, one in enumerate(design.shown()) if one.path and one not in main_metrics()
+    ]
 
 
 def _refuse_what_no_run_has(design: Design, planned: _Plan) -> None:

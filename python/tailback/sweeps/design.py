@@ -13,10 +13,11 @@ from pydantic import Field, model_validator
 from tailback.errors import InputError, one_of
 from tailback.files import StrictModel
 from tailback.limits import MAX_SWEEP_RUNS
+from tailback.metrics import Metric, named
+from tailback.metrics.slowdown import FLOWS_CUT_OFF
 from tailback.seeds import parse
 from tailback.sweeps.asked import Asked
 from tailback.sweeps.points import Point, Range, Sample, as_text, combine, kept
-from tailback.sweeps.shown import CUT_OFF, Shown, shown_of
 
 Scalar = str | int | float | bool | None
 Value = Scalar | list[Any] | dict[str, Any]
@@ -89,11 +90,11 @@ class Design(StrictModel):
             raise InputError.at("", text, ("vary",))
         return points
 
-    def shown(self) -> list[Shown]:
+    def shown(self) -> list[Metric]:
         """The measures. InputError when there is none of a name."""
-        every = shown_of(self.measures)
-        if any(one.path[:1] == CUT_OFF.path[:1] for one in every) and CUT_OFF not in every:
-            every.append(CUT_OFF)  # figures of completion mean little without it
+        every = named(self.measures)
+        if any(one.path[:1] == FLOWS_CUT_OFF.path[:1] for one in every) and FLOWS_CUT_OFF not in every:
+            every.append(FLOWS_CUT_OFF)  # figures of completion mean little without it
         labels = [one.label for one in every]
         for name, label in zip(self.pareto, self.front, strict=True):
             if label not in labels:
@@ -108,7 +109,7 @@ class Design(StrictModel):
 
 def _title(name: str) -> str:
     try:
-        return shown_of([name])[0].label
+        return named([name])[0].label
     except InputError:
         return name
 

@@ -21,12 +21,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from tailback import noise, text
+from tailback.metrics import Metric
 from tailback.sweeps.points import Point, in_words, number_of
-from tailback.sweeps.shown import Shown
 
 Verdict = Literal["an effect", "noise", "noise on average", "no difference", "cannot be said"]
 
-BySeed = Callable[[int, Shown], Mapping[int, float]]
+BySeed = Callable[[int, Metric], Mapping[int, float]]
 """A measure of a point by seed."""
 
 MOST_VALUES = 24
@@ -58,7 +58,7 @@ class Effect(NamedTuple):
     """A setting and a measure: every pair of values, or the rank correlation where there are no pairs."""
 
     setting: str
-    shown: Shown
+    shown: Metric
     pairs: list[Pair]
     correlation: float
     adjusted_p: float
@@ -129,7 +129,7 @@ class Effect(NamedTuple):
 
 
 def effects(
-    points: Sequence[Point], settings: Sequence[str], shown: Sequence[Shown], by_seed: BySeed, sampled: bool
+    points: Sequence[Point], settings: Sequence[str], shown: Sequence[Metric], by_seed: BySeed, sampled: bool
 ) -> list[Effect]:
     """Of every setting on every measure; `sampled` says that the points are a sample."""
     found = []
@@ -161,7 +161,7 @@ def values_of(points: Sequence[Point], setting: str) -> list[str]:
 
 
 def _pairs(
-    points: Sequence[Point], setting: str, shown: Shown, by_seed: BySeed
+    points: Sequence[Point], setting: str, shown: Metric, by_seed: BySeed
 ) -> tuple[list[Pair], list[Alone]]:
     """Every pair of values; and, where all of these are noise, the pairs of points that are more."""
     beside: dict[tuple[tuple[str, str], ...], dict[str, int]] = {}
@@ -199,14 +199,16 @@ def _adjusted(found: Sequence[tuple[str, str, noise.Difference]]) -> list[Pair]:
     return [Pair(*one, p) for one, p in zip(found, adjusted, strict=True)]
 
 
-def _mean_by_seed(points: Sequence[int], shown: Shown, by_seed: BySeed) -> dict[int, float]:
+def _mean_by_seed(points: Sequence[int], shown: Metric, by_seed: BySeed) -> dict[int, float]:
     """Over points, for each seed that all of them have."""
     each = [by_seed(point, shown) for point in points]
     seeds = set.intersection(*(set(one) for one in each))
     return {seed: math.fsum(one[seed] for one in each) / len(each) for seed in seeds}
 
 
-def _correlation(points: Sequence[Point], setting: str, shown: Shown, by_seed: BySeed) -> tuple[float, float]:
+def _correlation(
+    points: Sequence[Point], setting: str, shown: Metric, by_seed: BySeed
+) -> tuple[float, float]:
     """Spearman's, and its p."""
     from scipy.stats import spearmanr  # takes half a second to load
 
@@ -222,7 +224,7 @@ def _correlation(points: Sequence[Point], setting: str, shown: Shown, by_seed: B
     return float(done.statistic), float(done.pvalue)
 
 
-def _difference(shown: Shown, difference: noise.Difference) -> str:
+def _difference(shown: Metric, difference: noise.Difference) -> str:
     words = [_signed(shown, value) for value in (difference.mean, difference.low, difference.high)]
     seeds = text.plural(difference.seeds, "seed")
     if words[1] == words[2]:
@@ -230,7 +232,7 @@ def _difference(shown: Shown, difference: noise.Difference) -> str:
     return f"{words[0]} (95 % interval {words[1]} to {words[2]}, {seeds})"
 
 
-def _signed(shown: Shown, value: float) -> str:
+def _signed(shown: Metric, value: float) -> str:
     unit = shown.unit
     amount = text.significant(abs(value)) if unit in ("index", "count") else text.by_unit(abs(value), unit)
     return f"{'-' if value < 0 else '+'}{amount}" if value else amount

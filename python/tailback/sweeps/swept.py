@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tailback import noise, text
+from tailback.metrics import Metric
+from tailback.metrics.slowdown import FLOWS_CUT_OFF
 from tailback.sweeps.design import Design
 from tailback.sweeps.effects import Effect, effects
 from tailback.sweeps.points import Point, in_words
-from tailback.sweeps.shown import CUT_OFF, Shown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,7 +49,7 @@ class Swept:
         return [row for row in self.rows if row["faults"]]
 
     @cached_property
-    def shown(self) -> list[Shown]:
+    def shown(self) -> list[Metric]:
         """The measures that any run has a value of."""
         return [
             one
@@ -77,11 +78,11 @@ class Swept:
                     found.setdefault((number, label), {})[seed] = value
         return found
 
-    def by_seed(self, point: int, shown: Shown) -> dict[int, float]:
+    def by_seed(self, point: int, shown: Metric) -> dict[int, float]:
         """A measure of a point by seed, where there is one."""
         return self._by_point.get((point, shown.label), {})
 
-    def interval(self, point: int, shown: Shown) -> noise.Interval:
+    def interval(self, point: int, shown: Metric) -> noise.Interval:
         """A measure of a point over its seeds."""
         return noise.interval(list(self.by_seed(point, shown).values()))
 
@@ -170,9 +171,9 @@ class Swept:
 
     def _cut_off(self) -> list[str]:
         """A line where the end of the run cut flows off: completion figures leave these out."""
-        if CUT_OFF not in self.design.shown():
+        if FLOWS_CUT_OFF not in self.design.shown():
             return []
-        means = {number: self.interval(number, CUT_OFF).mean for number in range(len(self.points))}
+        means = {number: self.interval(number, FLOWS_CUT_OFF).mean for number in range(len(self.points))}
         cut = {number: mean for number, mean in means.items() if mean > 0}
         if not cut:
             return []
@@ -212,20 +213,13 @@ class Swept:
         return f"<Sweep of {self.design.name.removesuffix('-sweep')}: {runs}{failed}{state}>"
 
 
-def cell(shown: Shown, interval: noise.Interval) -> str:
+def cell(shown: Metric, interval: noise.Interval) -> str:
     """'92.4 ± 3.1 Gbit/s': the mean, and half the width of the interval where there is one."""
     if not interval.seeds:
         return text.MISSING
-    mean = words_of(shown, interval.mean)
+    mean = shown.in_words(interval.mean)
     reach = interval.high - interval.mean
-    return mean if not math.isfinite(reach) or reach == 0 else f"{mean} ± {words_of(shown, reach)}"
-
-
-def words_of(shown: Shown, value: float) -> str:
-    """A value of a measure for a person; means of counts need not be whole."""
-    if shown.unit == "count" and abs(value) < 100 and not float(value).is_integer():
-        return text.significant(value)
-    return text.significant(value) if shown.unit == "index" else text.by_unit(value, shown.unit)
+    return mean if not math.isfinite(reach) or reach == 0 else f"{mean} ± {shown.in_words(reach)}"
 
 
 def _table(columns: Mapping[str, tuple[pa.DataType, Sequence[Any], str]]) -> pa.Table:

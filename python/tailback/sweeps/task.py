@@ -16,10 +16,10 @@ from tailback.executors import report_progress
 from tailback.files import FileRefusedError, UnchangedFile, read_file
 from tailback.files.storage import Storage, is_url
 from tailback.limits import SCENARIO_BYTES
+from tailback.metrics import Metric
 from tailback.running import run_checked
 from tailback.scenario import Scenario, load
 from tailback.scenario.build import with_seed
-from tailback.sweeps.shown import Shown
 from tailback.version import build
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Task(NamedTuple):
     sets: tuple[str, ...]
     seed: int
     digest: str
-    measures: tuple[Shown, ...]
+    measures: tuple[Metric, ...]
     folder: str | None
     """Where its folder is to be, a path or the URL of a storage; or nowhere."""
 
@@ -105,7 +105,7 @@ def carry_out(task: Task) -> Done:
     checked = _checked(task)
     duration = checked.run.duration
     result = run_checked(checked, None, step)
-    values = {one.label: one.of(result) for one in task.measures}
+    values = {one.label: one(result) for one in task.measures}
     if task.folder is not None:
         _write(result, task.folder)
     return Done(

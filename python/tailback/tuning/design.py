@@ -15,12 +15,12 @@ from pydantic import Field
 
 from tailback.errors import InputError, Problem
 from tailback.files import StrictModel
+from tailback.metrics import Metric, named
 from tailback.scenario import load
 from tailback.seeds import parse
 from tailback.sweeps.asked import Asked
 from tailback.sweeps.design import Value
 from tailback.sweeps.points import Point, Range, as_text, kept
-from tailback.sweeps.shown import Shown, shown_of
 
 _COMPARED = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 
@@ -55,7 +55,7 @@ class Objective(StrictModel):
 class Constraint(NamedTuple):
     """A measure that every run must keep to."""
 
-    shown: Shown
+    shown: Metric
     sign: str
     limit: float
 
@@ -118,7 +118,7 @@ class TuneDesign(StrictModel):
         """Those that the result is judged with."""
         return _seeds(self.held_out_seeds)
 
-    def shown(self) -> list[Shown]:
+    def shown(self) -> list[Metric]:
         """The measures of the objectives, in their order."""
         return _placed("objectives", [one.measure for one in self.objectives])
 
@@ -139,12 +139,12 @@ class TuneDesign(StrictModel):
                 words = f'found "{text[:60]}", expected a measure, one of <= >= < >, and a number'
                 raise InputError.at("", words, ("constraints", number))
             try:
-                found.append(Constraint(shown_of([match[1]])[0], match[2], limit))
+                found.append(Constraint(named([match[1]])[0], match[2], limit))
             except InputError as error:
                 raise InputError.at("", error.problems[0].text, ("constraints", number)) from None
         return found
 
-    def measured(self) -> tuple[Shown, ...]:
+    def measured(self) -> tuple[Metric, ...]:
         """All that is measured of a run, each once."""
         return tuple(dict.fromkeys([*self.shown(), *(limit.shown for limit in self.limits())]))
 
@@ -207,9 +207,9 @@ def _seeds(given: str | int | list[int]) -> list[int]:
     return parse(",".join(map(str, given)) if isinstance(given, list) else str(given))
 
 
-def _placed(part: str, names: list[str]) -> list[Shown]:
+def _placed(part: str, names: list[str]) -> list[Metric]:
     try:
-        return shown_of(names)
+        return named(names)
     except InputError as error:
         raise InputError([Problem("", (part, *one.path[1:]), one.text) for one in error.problems]) from None
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tailback import noise, text
-from tailback.sweeps.shown import Shown
-from tailback.sweeps.swept import words_of
+from tailback.metrics import Metric
 from tailback.tuning.design import Objective, TuneDesign, Workload
 from tailback.tuning.looks import Look, Looks, Seen
 from tailback.tuning.trials import Trial
@@ -26,7 +25,7 @@ class Gain(NamedTuple):
     workload: str
     tuned_on: bool
     """Whether trials saw this workload, with other seeds."""
-    shown: Shown
+    shown: Metric
     goal: str
     before: noise.Interval
     after: noise.Interval
@@ -54,7 +53,7 @@ class Gain(NamedTuple):
         """One line."""
         if not self.difference.seeds:
             return f"{self.shown.label}, {self.workload}: {self.verdict}, no seed has it with and without."
-        before, after = (words_of(self.shown, one.mean) for one in (self.before, self.after))
+        before, after = (self.shown.in_words(one.mean) for one in (self.before, self.after))
         mean, low, high = (f"{100 * one:+.3g}" for one in self.share)
         seeds = text.plural(self.difference.seeds, "seed")
         return (
@@ -102,7 +101,7 @@ def _gain(
     workload: Workload,
     tuned_on: bool,
     objective: Objective,
-    shown: Shown,
+    shown: Metric,
     base: Seen,
     seen: Seen,
 ) -> Gain:

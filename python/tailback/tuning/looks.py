@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from tailback import noise
 from tailback.errors import InputError
+from tailback.metrics import Metric
 from tailback.scenario import load
 from tailback.sweeps.journal import Row
 from tailback.sweeps.points import Point, as_text
 from tailback.sweeps.runs import Runs
-from tailback.sweeps.shown import Shown
 from tailback.sweeps.task import Task, digest_of
 from tailback.tuning.design import TuneDesign, Workload
 
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
         failed = [row["message"] for row in self.rows.values() if row["status"] != "done"]
         return self.problem or (failed[0] if failed else "")
 
-    def values(self, workload: int, shown: Shown) -> dict[int, float]:
+    def values(self, workload: int, shown: Metric) -> dict[int, float]:
         """A measure by seed, where there is one."""
         return {
             seed: value

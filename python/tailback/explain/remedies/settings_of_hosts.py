@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tailback.explain.remedies import Case, Remedy, numbered
 from tailback.explain.remedies.own_class import SMALL_BYTES, bytes_of
 from tailback.explain.stages import FULL
+from tailback.metrics import summarise
 from tailback.recorded.setup import ROCE
-from tailback.summary import summarise
 
 LARGEST_MTU = 4096
 DEEP_BYTES = 200_000

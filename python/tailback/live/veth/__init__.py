@@ -20,7 +20,7 @@ from tailback.files.out_folder import OutFolder
 from tailback.live.veth.cases import PFIFO_YAML, Case, figures, measured, parts
 from tailback.live.veth.namespaces import COMMAND_NAME, CallFailed, Namespaces
 from tailback.live.veth.recording import RING_ENTITY, recording
-from tailback.measures.veth import delivered_per_second, ping_loss, ping_rtt
+from tailback.metrics.veth import delivered_per_second, ping_loss, ping_rtt
 from tailback.plan import make_plan
 from tailback.scenario import Scenario, load
 from tailback.scenario.qdisc import Noqueue

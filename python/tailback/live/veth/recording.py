@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tailback.live.recording import LiveRecording, empty_flows, signals_of
 from tailback.live.veth.cases import PS_PER_NS, Case, bin_ps, parts, ring_packets
-from tailback.measures.veth import FORWARD
+from tailback.metrics.veth import FORWARD
 from tailback.scenario.veth import CONSUMER, PRODUCER, UdpFlood
 
 RING_ENTITY, QDISC_ENTITY = f"{FORWARD}/ring", f"{FORWARD}/qdisc"

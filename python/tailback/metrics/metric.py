@@ -1,0 +1,358 @@
+"""What a metric is, and the table of all: each is declared once, beside the code that computes it.
+
+`@metric` declares a number: its unit, where it stands in summary.json, and, for a main metric, its title. What is
+no number, and sections whose values belong together, are declared with `@part`. From these declarations come
+summary.json (`summarise`), the main metrics of tables of several runs, and the names that `--measure`, tuning,
+fitting and claims of experiments take (`named`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from tailback import text
+from tailback.errors import InputError, one_of
+from tailback.files.json import number
+from tailback.recorded.run import Recorded, cached_by_result
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a run: a function with parameters, or a place in summary.json."""
+
+    name: str
+    """Of its function, such as `total_goodput`, or its place in summary.json, such as `goodput.total_bps`."""
+    unit: str
+    """share, s, bit/s, B/s, B, MiB/s, count or index."""
+    label: str
+    """What tables call it."""
+    params: tuple[tuple[str, Any], ...] = ()
+    path: tuple[str, ...] = ()
+    """Its place in summary.json; empty for a function."""
+    about: str = field(default="", compare=False, repr=False)
+    """The definition in one line."""
+    main: bool = field(default=False, compare=False, repr=False)
+    """Whether tables of several runs show it without being asked."""
+    says: str = field(default="", compare=False, repr=False)
+    """The finding: what stands behind its value in a sentence. Others are made by `tailback.metrics.finding`."""
+    function: Callable[..., float] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the parameters that may be given; none of a place in summary.json."""
+        return (
+            []
+            if self.path or self.function is None
+            else list(inspect.signature(self.function).parameters)[1:]
+        )
+
+    @property
+    def asked(self) -> str | dict[str, Any]:
+        """What `named` gives this one for."""
+        return self.label if self.path else {"measure": self.name, **dict(self.params)}
+
+    def __call__(self, result: Recorded, **params: Any) -> float:
+        """Its value; NaN when it cannot be said of the run."""
+        if self.path and params:
+            raise TypeError(f"{self.name} takes no parameters, and was given {', '.join(params)}")
+        if self.path or self.function is None:
+            value = value_at({self.path[0]: section(result, self.path[0])}, self.path)
+            return NAN if value is None else value
+        return float(self.function(result, **{**dict(self.params), **params}))
+
+    def in_words(self, value: float) -> str:
+        return in_words(value, self.unit)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Other processes find the function by its name."""
+        return _again, (self.name, self.unit, self.label, self.params, self.path)
+
+
+def _again(
+    name: str, unit: str, label: str, params: tuple[tuple[str, Any], ...], path: tuple[str, ...]
+) -> Metric:
+    known = METRICS.get(name, Metric(name, unit, label))
+    return replace(known, unit=unit, label=label, params=params, path=path)
+
+
+METRICS: dict[str, Metric] = {}
+"""All metrics by name."""
+_SECTIONS: dict[str, Section] = {}
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Applies = Callable[[Recorded], bool]
+
+
+@dataclass
+class Section:
+    """A key of summary.json, and what it is made of."""
+
+    applies: Applies | None = None
+    """Whether a run has it."""
+    left_out: bool = False
+    """Whether it is left out of other runs, rather than null."""
+    parts: dict[tuple[str, ...], Callable[[Recorded], Any]] = field(default_factory=dict)
+
+    def of(self, result: Recorded) -> Any:
+        if self.applies is not None and not self.applies(result):
+            return None
+        whole = self.parts.get(())
+        made = {} if whole is None else whole(result)
+        if made is None:
+            return None
+        for path, part in self.parts.items():
+            if path:
+                inside = made
+                for key in path[:-1]:
+                    inside = inside.setdefault(key, {})
+                inside[path[-1]] = part(result)
+        return made
+
+
+def sections() -> Iterable[str]:
+    """The keys of summary.json that come from metrics."""
+    return _SECTIONS
+
+
+def in_section(name: str, *, applies: Applies, left_out: bool = False) -> None:
+    """Declares which runs have a section; in others it is null, or left out."""
+    found = _SECTIONS.setdefault(name, Section())
+    found.applies, found.left_out = applies, left_out
+
+
+def part(path: str) -> Callable[[Function], Function]:
+    """Declares what stands at a place of summary.json and is no number: a text, a list, a whole section."""
+
+    def register(function: Function) -> Function:
+        _add(path, function)
+        return function
+
+    return register
+
+
+def metric(
+    unit: str, at: str = "", *, title: str = "", says: str = "", whole: bool = False, **params: Any
+) -> Callable[[Function], Function]:
+    """Declares a metric: a function of a run and keyword parameters that gives a number; NaN when it cannot be
+    said of this run.
+
+    Args:
+        unit: share, s, bit/s, B/s, B, MiB/s, count or index.
+        at: Its place in summary.json.
+        title: Of a main metric: what tables of several runs call it.
+        says: Its finding: what stands behind its value in a sentence, such as "of all packets were late."
+        whole: Whether it stands in summary.json as a whole number.
+        params: With which parameters it is computed for summary.json.
+    """
+
+    def register(function: Function) -> Function:
+        name = getattr(function, "__name__", "")
+        words = name.replace("_", " ")
+        METRICS[name] = Metric(
+            name, unit, words[:1].upper() + words[1:], about=_first_line(function), function=function
+        )
+        if at:
+            metric_at(at, unit, function, title=title, says=says, whole=whole, **params)
+        return function
+
+    return register
+
+
+def metric_at(
+    path: str,
+    unit: str,
+    function: Callable[..., float] | None = None,
+    *,
+    about: str = "",
+    title: str = "",
+    says: str = "",
+    whole: bool = False,
+    **params: Any,
+) -> Metric:
+    """Declares a number at a place of summary.json: of a function with parameters, or, without one, of a `part`."""
+
+    def value(result: Recorded) -> float | None:
+        found = number(float(function(result, **params))) if function is not None else None
+        return int(found) if whole and found is not None else found
+
+    if function is not None:
+        _add(path, value)
+    METRICS[path] = declared = Metric(
+        path,
+        unit,
+        title or path,
+        path=tuple(path.split(".")),
+        about=about or _first_line(function),
+        main=bool(title),
+        says=says,
+        function=function,
+    )
+    return declared
+
+
+def _first_line(function: Callable[..., float] | None) -> str:
+    return (inspect.getdoc(function) or "").partition("\n")[0]
+
+
+def _add(path: str, function: Callable[[Recorded], Any]) -> None:
+    name, _, rest = path.partition(".")
+    _SECTIONS.setdefault(name, Section()).parts[tuple(rest.split(".")) if rest else ()] = function
+
+
+# summary.json
+
+
+@cached_by_result
+def summarise(result: Recorded) -> dict[str, Any]:
+    """All metrics of a run that have a place in summary.json; rates in bit/s, sizes in bytes, times in seconds."""
+    every = {name: section(result, name) for name in _SECTIONS}
+    return {name: value for name, value in every.items() if value is not None or not _SECTIONS[name].left_out}
+
+
+@cached_by_result
+def section(result: Recorded, name: str) -> Any:
+    """A section of the summary alone, without working out the others; None where there is none such."""
+    return _SECTIONS[name].of(result) if name in _SECTIONS else None
+
+
+def value_at(summary: Mapping[str, Any], path: Sequence[str]) -> float | None:
+    """A figure of a summary; None when that has none there. A number in the path is a place in a list."""
+    value: Any = summary
+    for key in path:
+        if isinstance(value, Mapping):
+            value = value.get(key)
+        elif isinstance(value, list) and key.isdecimal():
+            value = value[int(key)] if int(key) < len(value) else None
+        else:
+            value = None
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def never(summary: Mapping[str, Any], path: Sequence[str]) -> str | None:
+    """Why a run whose summary looks like this one can never have a figure there; None: it may have one.
+
+    What is null or an empty list may still become something in another run.
+    """
+    value: Any = summary
+    for depth, key in enumerate(path):
+        where = ".".join(path[:depth]) or "summary.json"
+        if isinstance(value, Mapping):
+            if key not in value:
+                names = f"one of {', '.join(value)}" if value else "nothing"
+                return f"{where} has no {key}: it has {names}"
+            value = value[key]
+        elif isinstance(value, list):
+            if not key.isdecimal():
+                return f"{where} is a list, which has places such as {where}.0 and no {key}"
+            if not value:
+                return None
+            value = value[min(int(key), len(value) - 1)]
+        elif value is None:
+            return None
+        else:
+            return f"{where} is a figure, which has no {key}"
+    if isinstance(value, (Mapping, list)):
+        names = ", ".join(value) if isinstance(value, Mapping) else "0, 1 and so on"
+        return f"{'.'.join(path)} is no figure; it has {names}"
+    return f"{'.'.join(path)} is a text" if isinstance(value, str) else None
+
+
+# Names
+
+
+MAX_COLLECTIVES = 8
+"""Collectives with a row of their own in a table of several runs; of more, only the slowest."""
+_WHAT = "a measure, or a figure of summary.json such as fct.all.slowdown.p99"
+_UNITS = (("_bps", "bit/s"), ("_bytes", "B"), ("_s", "s"), ("share", "share"), ("packets", "count"))
+"""The names of keys in summary.json carry their units; of what a `part` gives nothing else declares them."""
+
+
+def main_metrics(summaries: Iterable[Mapping[str, Any]] = ()) -> list[Metric]:
+    """What tables of several runs show, with a row for each of a few collectives of these runs."""
+    every = (one.get("collective_times") or {} for one in summaries)
+    names = list(dict.fromkeys(name for times in every for name in times.get("mean_s", {})))
+    if not 1 < len(names) <= MAX_COLLECTIVES:
+        names = []
+    paths = [("collective_times", "mean_s", name) for name in names]
+    own = [
+        Metric(".".join(path), "s", f"Collective {name}", path=path)
+        for path, name in zip(paths, names, strict=True)
+    ]
+    return [*own, *(one for one in METRICS.values() if one.main)]
+
+
+def named(given: Sequence[str | Mapping[str, Any]]) -> list[Metric]:
+    """Metrics by their names (`goodput_of_ideal`), with parameters (`goodput_of_ideal:since=start`, or
+    `{measure: goodput_of_ideal, since: start}`), by their titles (`Throughput`), or by their places in
+    summary.json (`fct.all.slowdown.p99`); the main ones where none are given.
+
+    Raises:
+        InputError: there is none of a name.
+    """
+    every = [_one(index, one) for index, one in enumerate(given)] or main_metrics()
+    labels = [one.label for one in every]
+    for index, label in enumerate(labels):
+        if label in labels[:index]:
+            raise _refused(index, f"found {label} again, expected each once")
+    return every
+
+
+def _one(index: int, given: str | Mapping[str, Any]) -> Metric:
+    if isinstance(given, str):
+        name, *rest = given.split(":")
+        params: dict[str, Any] = {}
+        for one in rest:
+            key, _, value = one.partition("=")
+            params[key] = _plain(value)
+    else:
+        params = dict(given)
+        name = str(params.pop("measure", ""))
+    by_title = {one.label: one for one in main_metrics()}
+    if name in by_title and not params:
+        return by_title[name]
+    if "." in name and not params:
+        if name.partition(".")[0] not in _SECTIONS:
+            path = one_of(name.partition(".")[0], list(_SECTIONS))
+            raise _refused(
+                index, f"found {name}, expected a figure of summary.json, which begins with {path}"
+            )
+        if name in METRICS:
+            return replace(METRICS[name], label=name)
+        parts = reversed(name.split("."))  # of fct.all.fct_s.p50 the last but one has it
+        unit = next((unit for part in parts for ending, unit in _UNITS if part.endswith(ending)), "index")
+        return Metric(name, unit, name, path=tuple(name.split(".")))
+    functions = {name: one for name, one in METRICS.items() if not one.path}
+    if name in functions:
+        known = functions[name].parameters
+        for key in params:
+            if key not in known:
+                raise _refused(
+                    index, f"found {key}, expected {one_of(key, known) if known else 'no parameter'}"
+                )
+        words = "".join(f" {key} {value}" for key, value in params.items())
+        return replace(functions[name], label=functions[name].label + words, params=tuple(params.items()))
+    likely = one_of(name, sorted(functions)) if name else "a name"
+    raise _refused(index, f"found {name or 'nothing'}, expected {_WHAT}: {likely}")
+
+
+def _plain(given: str) -> Any:
+    try:
+        return float(given)
+    except ValueError:
+        return given
+
+
+def _refused(index: int, words: str) -> InputError:
+    return InputError.at("", words, ("measures", index))
+
+
+def in_words(value: float, unit: str) -> str:
+    """A value in its unit; means of counts need not be whole."""
+    if unit == "count" and abs(value) < 100 and not float(value).is_integer():
+        return text.significant(value)
+    return text.significant(value) if unit == "index" else text.by_unit(value, unit)
