@@ -409,7 +409,7 @@ def fabric() -> Result:
 def test_a_job_against_the_bound_of_its_links(fabric: Result) -> None:
     [job] = fabric.summary["jobs"]
     assert (job["messages"], job["left"], job["hosts"]) == (56, 0, 8)
-    payload = tailback.metrics.ideal_payload_share(fabric)
+    payload = tailback.metrics.links.ideal_payload_share(fabric)
     # Each leaf's four hosts send to four others, 16 messages, over two links up.
     bound = 16 * 256e3 * 8 / (2 * 100e9 * payload)
     assert job["bound_s"] == pytest.approx(bound)

@@ -20,13 +20,13 @@ from tailback.report.figures import (
     POINTS,
     SKY,
     VERMILLION,
+    Plot,
     View,
     figure,
     layout,
     line,
 )
 from tailback.report.frame import environment, for_script
-from tailback.report.plot import Plot
 
 if TYPE_CHECKING:
     from tailback.recorded.bins import Array

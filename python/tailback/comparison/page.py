@@ -24,13 +24,13 @@ from tailback.report.figures import (
     VERMILLION,
     Figure,
     Json,
+    Plot,
     View,
     layout,
     line,
     pack,
 )
 from tailback.report.frame import environment, for_script
-from tailback.report.plot import Plot
 
 SIDE_COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PINK, SKY, INK, MUTED)
 POINTS_PER_LINE = 600

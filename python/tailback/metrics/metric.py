@@ -82,7 +82,8 @@ def _again(
 
 METRICS: dict[str, Metric] = {}
 """All metrics by name."""
-_SECTIONS: dict[str, Section] = {}
+SECTIONS: dict[str, Section] = {}
+"""The keys of summary.json that come from metrics."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Applies = Callable[[Recorded], bool]
@@ -114,14 +115,9 @@ class Section:
         return made
 
 
-def sections() -> Iterable[str]:
-    """The keys of summary.json that come from metrics."""
-    return _SECTIONS
-
-
 def in_section(name: str, *, applies: Applies, left_out: bool = False) -> None:
     """Declares which runs have a section; in others it is null, or left out."""
-    found = _SECTIONS.setdefault(name, Section())
+    found = SECTIONS.setdefault(name, Section())
     found.applies, found.left_out = applies, left_out
 
 
@@ -201,7 +197,7 @@ def _first_line(function: Callable[..., float] | None) -> str:
 
 def _add(path: str, function: Callable[[Recorded], Any]) -> None:
     name, _, rest = path.partition(".")
-    _SECTIONS.setdefault(name, Section()).parts[tuple(rest.split(".")) if rest else ()] = function
+    SECTIONS.setdefault(name, Section()).parts[tuple(rest.split(".")) if rest else ()] = function
 
 
 # summary.json
@@ -210,14 +206,14 @@ def _add(path: str, function: Callable[[Recorded], Any]) -> None:
 @cached_by_result
 def summarise(result: Recorded) -> dict[str, Any]:
     """All metrics of a run that have a place in summary.json; rates in bit/s, sizes in bytes, times in seconds."""
-    every = {name: section(result, name) for name in _SECTIONS}
-    return {name: value for name, value in every.items() if value is not None or not _SECTIONS[name].left_out}
+    every = {name: section(result, name) for name in SECTIONS}
+    return {name: value for name, value in every.items() if value is not None or not SECTIONS[name].left_out}
 
 
 @cached_by_result
 def section(result: Recorded, name: str) -> Any:
     """A section of the summary alone, without working out the others; None where there is none such."""
-    return _SECTIONS[name].of(result) if name in _SECTIONS else None
+    return SECTIONS[name].of(result) if name in SECTIONS else None
 
 
 def value_at(summary: Mapping[str, Any], path: Sequence[str]) -> float | None:
@@ -316,8 +312,8 @@ def _one(index: int, given: str | Mapping[str, Any]) -> Metric:
     if name in by_title and not params:
         return by_title[name]
     if "." in name and not params:
-        if name.partition(".")[0] not in _SECTIONS:
-            path = one_of(name.partition(".")[0], list(_SECTIONS))
+        if name.partition(".")[0] not in SECTIONS:
+            path = one_of(name.partition(".")[0], list(SECTIONS))
             raise _refused(
                 index, f"found {name}, expected a figure of summary.json, which begins with {path}"
             )

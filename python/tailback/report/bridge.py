@@ -11,12 +11,12 @@ from tailback.report.figures import (
     MUTED,
     VERMILLION,
     Labels,
+    Plot,
     View,
     figure,
     layout,
     line,
 )
-from tailback.report.plot import Plot
 
 BUSY_SHARE = 0.001
 """Cores below this share of the run are not drawn."""

@@ -22,11 +22,11 @@ from tailback.report.figures import (
     Figure,
     Json,
     Labels,
+    Plot,
     View,
     layout,
     pack,
 )
-from tailback.report.plot import Plot
 from tailback.report.tables import TextTable
 
 CURVE_POINTS = 400

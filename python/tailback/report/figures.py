@@ -61,6 +61,16 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Plot:
+    """`heading` and `caption` around the `figures`; without figures, `caption` says why there are none."""
+
+    id: str
+    heading: str
+    caption: str
+    figures: list[Figure] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class View:
     """The time axis of a run, and its bins thinned to points of a plot."""
 

@@ -11,9 +11,8 @@ from tailback import text
 from tailback.fitting.fitted import ANSWER_HEAD, UNKNOWN_HEAD, Fitted
 from tailback.fitting.inference import Answer, Unknown
 from tailback.fitting.priors import Free, Listed
-from tailback.report.figures import BLUE, INK, MUTED, PALE_BLUE, VERMILLION, Figure, Json, axes
+from tailback.report.figures import BLUE, INK, MUTED, PALE_BLUE, VERMILLION, Figure, Json, Plot, axes
 from tailback.report.frame import environment, for_script
-from tailback.report.plot import Plot
 
 _PLOT_HEIGHT_PX = 260
 _HISTOGRAM_BARS = 40

@@ -21,6 +21,7 @@ from tailback.report.figures import (
     POINTS,
     VERMILLION,
     Labels,
+    Plot,
     View,
     figure,
     layout,
@@ -29,7 +30,6 @@ from tailback.report.figures import (
     rate_unit,
     round_top,
 )
-from tailback.report.plot import Plot
 from tailback.report.tables import MOST_ROWS, TextTable
 from tailback.report.tracked import all_and_most
 

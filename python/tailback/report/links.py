@@ -14,8 +14,7 @@ from tailback.explain.stages import FULL
 from tailback.explain.ways import Port
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
-from tailback.report.figures import Figure, Json, View, layout, pack
-from tailback.report.plot import Plot
+from tailback.report.figures import Figure, Json, Plot, View, layout, pack
 from tailback.report.tables import TextTable
 from tailback.report.tailback_chart import QUEUE_COLORS
 

@@ -11,12 +11,11 @@ from tailback.metrics import findings, summarise
 from tailback.recorded.run import Recorded
 from tailback.report import tables, veth
 from tailback.report.completion import completion_table, jobs_table
-from tailback.report.figures import POINTS, View
+from tailback.report.figures import POINTS, Plot, View
 from tailback.report.frame import environment, for_script
 from tailback.report.hosts import cpu_table, tcp_table
 from tailback.report.links import links
 from tailback.report.moments import moments
-from tailback.report.plot import Plot
 from tailback.report.plots import fullest_queue
 from tailback.report.queues import QueueStore
 from tailback.report.senders import senders

@@ -31,6 +31,7 @@ from tailback.report.figures import (
     VERMILLION,
     Json,
     Labels,
+    Plot,
     View,
     figure,
     layout,
@@ -40,7 +41,6 @@ from tailback.report.figures import (
     round_top,
 )
 from tailback.report.hosts import by_protocol, cpu
-from tailback.report.plot import Plot
 from tailback.report.tracked import all_and_most, qp_rates, windows
 
 MOST_PEAK = 1.5

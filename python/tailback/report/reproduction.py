@@ -16,6 +16,7 @@ from tailback.report.figures import (
     PLOT_HEIGHT,
     Figure,
     Labels,
+    Plot,
     View,
     layout,
     pack,
@@ -24,7 +25,6 @@ from tailback.report.figures import (
 from tailback.report.frame import environment, for_script
 from tailback.report.hosts import by_protocol, cpu
 from tailback.report.page import scale_key, signals_key
-from tailback.report.plot import Plot
 from tailback.report.plots import losses, pauses, per_sender, throughput
 from tailback.report.queues import QueueStore
 from tailback.report.shares import fairness, items

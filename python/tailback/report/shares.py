@@ -22,6 +22,7 @@ from tailback.report.figures import (
     Figure,
     Json,
     Labels,
+    Plot,
     View,
     figure,
     layout,
@@ -31,7 +32,6 @@ from tailback.report.figures import (
     rate_unit,
     round_top,
 )
-from tailback.report.plot import Plot
 from tailback.report.plots import all_plots
 from tailback.report.tracked import all_and_most, quantile, while_running
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from tailback import noise, text
 from tailback.metrics import Metric
-from tailback.report.figures import BLUE, FAINT, MUTED, VERMILLION, Figure, Json, axes
+from tailback.report.figures import BLUE, FAINT, MUTED, VERMILLION, Figure, Json, Plot, axes
 from tailback.report.frame import environment, for_script
-from tailback.report.plot import Plot
 from tailback.sweeps.effects import Effect, values_of
 from tailback.sweeps.points import in_words, number_of
 from tailback.sweeps.swept import Swept, cell

@@ -17,11 +17,11 @@ from tailback.report.figures import (
     VERMILLION,
     Figure,
     Json,
+    Plot,
     View,
     figure,
     layout,
 )
-from tailback.report.plot import Plot
 
 MOST_RANKS = 32
 """Rows of a plot: of more ranks, these at equal distances."""

@@ -25,13 +25,13 @@ from tailback.report.figures import (
     VERMILLION,
     Json,
     Labels,
+    Plot,
     View,
     figure,
     layout,
     line,
     pack,
 )
-from tailback.report.plot import Plot
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tailback.metrics import METRICS
-from tailback.report.figures import BLUE, BOTTOM, INK, TOP, Figure, Json, View, layout, round_top
-from tailback.report.plot import Plot
+from tailback.report.figures import BLUE, BOTTOM, INK, TOP, Figure, Json, Plot, View, layout, round_top
 
 if TYPE_CHECKING:
     from tailback.recorded.run import Recorded

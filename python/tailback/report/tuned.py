@@ -6,9 +6,8 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from tailback import text
-from tailback.report.figures import BLUE, FAINT, GREY, VERMILLION, Figure, Json, axes
+from tailback.report.figures import BLUE, FAINT, GREY, VERMILLION, Figure, Json, Plot, axes
 from tailback.report.frame import environment, for_script
-from tailback.report.plot import Plot
 from tailback.sweeps.points import Range, in_words, number_of
 from tailback.tuning.trials import Trial, cost
 

@@ -17,6 +17,7 @@ from tailback.report.figures import (
     Figure,
     Json,
     Labels,
+    Plot,
     View,
     figure,
     layout,
@@ -25,7 +26,6 @@ from tailback.report.figures import (
     pack,
     round_top,
 )
-from tailback.report.plot import Plot
 from tailback.report.tables import TextTable
 
 DARK = "#3b3f45"

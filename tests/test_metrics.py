@@ -1,4 +1,4 @@
-"""Measures against arithmetic done by hand on runs of a few bins."""
+"""Metrics against arithmetic done by hand on runs of a few bins."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import tailback
 from synthetic import entities, incast, plan, result_of
 from tailback import metrics
 from tailback.live.recording import signals_of
+from tailback.metrics.metric import SECTIONS
 from tailback.results import Result
+from tailback.scenario import load
 
 BIN_PS = 10**10  # 10 ms
 ROOT = Path(__file__).parent.parent
@@ -364,3 +367,37 @@ def test_the_book_names_every_module_with_metrics() -> None:
     )
     words = (ROOT / "docs/published.md").read_text(encoding="utf-8")
     assert [name for name in modules if f"`{name}`" not in words and name != "functools"] == []
+
+
+def test_one_declaration_shows_a_metric_everywhere(tmp_path: Path) -> None:
+    @metrics.metric("count", "losses.acks", title="ACKs sent", says="were sent by receivers.", whole=True)
+    def acks(result: Result, least: float = 0) -> float:
+        """Packets that the engine counted as ACKs."""
+        return max(float(result.meta["packets"]["ack"]), least)
+
+    try:
+        result = tailback.run(load("first-flow", sets=["run.duration=100us"]), out=tmp_path / "run")
+        sent = result.meta["packets"]["ack"]
+        assert json.loads((tmp_path / "run/summary.json").read_text())["losses"]["acks"] == sent > 0
+        assert metrics.findings(result)[-1] == metrics.Finding(
+            "ACKs sent", f"{sent:,}", "were sent by receivers."
+        )
+        assert "were sent by receivers." in (tmp_path / "run/report.html").read_text()
+        assert tailback.compare(result, result).figures.column("figure").to_pylist().count("ACKs sent") == 2
+        given = ["ACKs sent", "losses.acks", "acks", f"acks:least={sent + 1}"]
+        assert [one(result) for one in metrics.named(given)] == [sent, sent, sent, sent + 1]
+        assert "ACKs sent" in [one.label for one in metrics.named([])]
+    finally:
+        for name in ("acks", "losses.acks"):
+            del metrics.METRICS[name]
+        del SECTIONS["losses"].parts["acks",]
+
+
+def test_a_place_in_the_summary_takes_no_parameters() -> None:
+    with pytest.raises(TypeError, match="takes no parameters, and was given since"):
+        metrics.METRICS["goodput.total_bps"](two_senders([1, 1], [1, 1]), since="start")
+
+
+def test_every_number_of_the_summary_has_the_unit_of_its_declaration() -> None:
+    units = {one.name: one.unit for one in metrics.named(["signals.cnps", "pauses.largest_share_of_the_run"])}
+    assert units == {"signals.cnps": "count", "pauses.largest_share_of_the_run": "share"}
