@@ -328,8 +328,8 @@ def _sure_of_trials(verdict: Verdict) -> str:
     rest = [one for one in verdict.tried if not _same_group(verdict, first, one)]
     close = [one for one in rest if (one.gain or 0.0) >= CLOSE * (first.gain or 0.0)]
     if close:
-        more = f" and {len(close) - 1} more" if len(close) > 1 else ""
-        doubts.append(f"{_named(verdict, close[0])}{more} gained about as much")
+        more = f" and by {text.plural(len(close) - 1, 'other change')}" if len(close) > 1 else ""
+        doubts.append(f"about as much was gained by {_named(verdict, close[0])}{more}")
     part = _part(verdict)
     if doubts:
         return f"Fairly sure: it was tried, but {' and '.join(doubts)}.{part}"

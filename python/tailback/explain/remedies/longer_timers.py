@@ -18,7 +18,5 @@ def remedies(case: Case) -> Iterator[Remedy]:
 
 def again(case: Case) -> tuple[Figure, ...]:
     """What was retransmitted."""
-    return (
-        Figure("local_ack_timeout_err", count(case.seen.timeouts), ""),
-        Figure("packets retransmitted", share(case.seen.sent_again), "0"),
-    )
+    timeouts = [Figure("local_ack_timeout_err", count(case.seen.timeouts), "")] if case.seen.timeouts else []
+    return (*timeouts, Figure("packets retransmitted", share(case.seen.sent_again), "0"))
