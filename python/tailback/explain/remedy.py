@@ -38,3 +38,8 @@ class Remedy:
     """Whether it ends something broken or badly set, so that a gain beyond a factor of two is its own."""
     singles: Mapping[str, Remedy] = field(default_factory=dict)
     """Of a group, the same for each of its members, by place."""
+
+    @property
+    def is_setting(self) -> bool:
+        """Whether somebody can make it without hardware that is twice as fast, or that loses nothing."""
+        return bool(self.says) or (self.repairs and self.kind != "loss")

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from tailback import text
 from tailback.explain.outcome import COMPLETION, LATENCY, THROUGHPUT, Outcome, Trial, shown
-from tailback.explain.remedies import Case
-from tailback.explain.remedy import Remedy
+from tailback.explain.remedies import Case, other_routes
 from tailback.explain.sender import Senders
 from tailback.explain.stages import FULL, SOME, Stages
 from tailback.explain.verdict import Symptom, full_stages, stages_passed
@@ -47,6 +46,8 @@ def symptoms(case: Case, base: Outcome, trials: Sequence[Trial] = ()) -> list[Sy
         *_dropped(case),
         *_incasts(case),
     ]
+    if not trials and (tier := other_routes.uneven(case)) is not None:
+        found.append(Symptom("collide", other_routes.why(tier)))
     return [_with_remedy(one, base, trials) for one in found]
 
 
@@ -64,7 +65,7 @@ def _with_remedy(symptom: Symptom, base: Outcome, trials: Sequence[Trial]) -> Sy
     if best < HELPS:
         return replace(symptom, words=f"{symptom.words} Nothing that was tried helps.")
     enough = [(gain, one) for gain, one in gains if (1 + gain) >= (1 + best) * AS_GOOD]
-    gain, trial = max(enough, key=lambda each: (_is_a_setting(each[1].remedy), each[0]))
+    gain, trial = max(enough, key=lambda each: (each[1].remedy.is_setting, each[0]))
     before, after = base.value(symptom.goal, about), trial.outcome.value(symptom.goal, about)
     if before is None or after is None:
         return symptom
@@ -79,11 +80,6 @@ def _with_remedy(symptom: Symptom, base: Outcome, trials: Sequence[Trial]) -> Sy
         words=f"{symptom.words} What helps: {{remedy}}: {shown(symptom.goal, after)} instead of "
         f"{shown(symptom.goal, before)}.{costs}",
     )
-
-
-def _is_a_setting(remedy: Remedy) -> bool:
-    """Whether somebody can change it without hardware that is twice as fast, or that loses nothing."""
-    return bool(remedy.says) or (remedy.repairs and remedy.kind != "loss")
 
 
 def _stuck(case: Case) -> Iterator[Symptom]:

@@ -344,7 +344,11 @@ def _asked(bench: _Bench, question: Question) -> list[Asked]:
             after = trial.outcome.value(goal, question.about)
             if gain is not None and before is not None and after is not None:
                 found.append(Asked(trial.remedy, goal, question.about, before, after, gain))
-    return found if question.sets else sorted(found, key=lambda one: -one.gain)
+    if question.sets:
+        return found
+    enough = AS_GOOD * max((one.gain for one in found), default=0.0)
+    # Settings that gain as much as faster hardware come first.
+    return sorted(found, key=lambda one: (not (one.remedy.is_setting and one.gain >= enough), -one.gain))
 
 
 def _of_throughput(bench: _Bench, verdict: Verdict) -> Verdict:

@@ -199,7 +199,7 @@ def _answered(verdict: Verdict) -> Page:
     about = f" of {first.about}" if first.about else ""
     evidence = [
         Figure(
-            f"{_of_asked(verdict, one)}: {MEANS[one.goal]}",
+            f"tried: {_of_asked(verdict, one)}",
             shown_value(one.goal, one.after),
             shown_value(one.goal, one.before),
         )

@@ -22,25 +22,36 @@ MORE_QPS = 8
 
 def remedies(case: Case) -> Iterator[Remedy]:
     """Where a link between switches is busy, and its tier is not."""
+    tier = uneven(case)
+    if tier is not None:
+        yield from _remedies(case, tier)
+
+
+def uneven(case: Case) -> tiers.Tier | None:
+    """A tier of links between switches of which one is busy and others have room."""
     if not case.seen.by_flow:
-        return
-    for name in {*case.verdict.groups.tier.values()} - {HOSTS}:
+        return None
+    for name in sorted({*case.verdict.groups.tier.values()} - {HOSTS}):
         tier = tiers.of(case.verdict.groups, name)
-        if (
-            tier is not None
-            and tier.uses[tier.fullest] >= BUSY
-            and tier.mean < UNEVEN * tier.uses[tier.fullest]
-        ):
-            yield from _remedies(case, tier)
-            return
+        if tier is None:
+            continue
+        most = tier.uses[tier.fullest]
+        if most >= BUSY and tier.mean < UNEVEN * most:
+            return tier
+    return None
+
+
+def why(tier: tiers.Tier) -> str:
+    """Why it is uneven, in a sentence."""
+    least = min(tier.uses, key=lambda port: tier.uses[port])
+    return (
+        f"Flows collide: {':'.join(tier.fullest)} is busy {share(tier.uses[tier.fullest])} of the time and "
+        f"{':'.join(least)} {share(tier.uses[least])}, as ECMP gives each connection one route."
+    )
 
 
 def _remedies(case: Case, tier: tiers.Tier) -> Iterator[Remedy]:
     least = min(tier.uses, key=lambda port: tier.uses[port])
-    why = (
-        f"Flows collide: {':'.join(tier.fullest)} is busy {share(tier.uses[tier.fullest])} of the time and "
-        f"{':'.join(least)} {share(tier.uses[least])}, as ECMP gives each connection one route."
-    )
     figures = tuple(
         Figure(f"{':'.join(port)} wire", share(tier.uses[port]), "like the others of its tier")
         for port in (tier.fullest, least)
@@ -78,7 +89,7 @@ def _remedies(case: Case, tier: tiers.Tier) -> Iterator[Remedy]:
                 says,
                 sets=sets,
                 where="all",
-                why=why,
+                why=why(tier),
                 headline=headline,
                 figures=figures,
                 repairs=True,
