@@ -50,6 +50,9 @@ def test_flows_that_collide_on_one_link_while_another_idles() -> None:
     assert gain_of(verdict, "adaptive routing") > 1.2
     # Faster links give as much, so it is not sure that it is the routes.
     assert "Fairly sure: " in words
+    assert "Flows collide: " in as_text(page_of(result))  # from counters, too
+    asked, _ = explained(result, goal="throughput", about="h3")
+    assert asked.asked[0].remedy.name == "adaptive routing"  # and not links twice as fast
     adaptive = tailback.run(result.setup.scenario, sets=["switch.load_balancing=adaptive"])
     assert adaptive.summary["goodput"]["total_bps"] > 190e9
 
