@@ -81,7 +81,7 @@ CONSTANTS = (
     Constant(
         "Frame of an RHCC probe and of its answer: as a CNP",
         "proto/src/wire/bth.rs",
-        r"RESERVED_LEN: usize = (\d+)",
+        r"CNP_RESERVED_BYTES: usize = (\d+)",
         "{} B after the BTH",
         "The format of probes is not published. A CNP has room for two timestamps of 8 B where its reserved "
         "bytes are.",

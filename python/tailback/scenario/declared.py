@@ -229,7 +229,7 @@ class Pause(Declared):
 
 
 class Headroom(Declared):
-    """What a switch keeps free for what still arrives once it has to ask for a pause."""
+    """Buffer that a switch keeps free for what still arrives after it asks for a pause."""
 
     headroom: Annotated[int | Literal["auto"], SIZE.or_word("auto")] = setting(
         "auto",

@@ -25,7 +25,7 @@ tailback_proto::parameters! {
         /// Seed of all random numbers: starts of writers; clocks; times, sizes and receivers of messages; ECN marks; lost
         /// packets.
         seed: u64 = 1, in 0..=i64::MAX as u64, source "assumption: any number would do";
-        /// True if the seed also draws the hash by which switches choose among equally short routes. false: a
+        /// Whether the seed also draws the hash by which switches choose among equally short routes. false: a
         /// connection takes the same route with every seed.
         ecmp_by_seed: bool = false, source "assumption: seeds repeat what one placement of flows does; a switch has one hash";
         /// Each port sends by a clock of its own, drawn by the seed from this many millionths below its link's rate to as
