@@ -167,3 +167,21 @@ def test_the_page_of_tunings_names_each_that_ships() -> None:
     for file in (ROOT / "docs" / "tunings").glob("*.yaml"):
         if "tune" in yaml.safe_load(file.read_text()):
             assert f"`{file.name}`" in page
+
+
+MADE_BY_READERS = {
+    "crates/proto/src/congestion/gentle.rs",
+    "python/tailback/published/NAME.yaml",
+}
+
+
+def test_files_of_the_project_that_the_book_names_are_there() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    named = r"`((?:crates|tests|tools|docs|fuzz|python|examples)/[\w./-]*\w)/?`"
+    gone = {
+        f"{page.name}: {path}"
+        for page in pages
+        for path in re.findall(named, page.read_text(encoding="utf-8"))
+        if path not in MADE_BY_READERS and not (ROOT / path).exists()
+    }
+    assert gone == set()
