@@ -479,7 +479,9 @@ def test_bad_files_are_refused_in_a_line(tmp_path: Path, changes: dict[str, Any]
 def test_other_files_are_refused_in_a_line(tmp_path: Path) -> None:
     options = write(tmp_path, [OK, OK])
     (tmp_path / "et" / "w.1.et").unlink()
-    with pytest.raises(InputError, match=r"w\.1\.et: expected a text file, found none"):
+    with pytest.raises(
+        InputError, match=r"w\.1\.et: expected the trace of rank 1 of 2 \(PREFIX\.RANK\.et\), found none"
+    ):
         tailback.run_astra(options)
     (tmp_path / "logical.json").write_text('{"logical-dims": ["1000000000", "9"]}')
     with pytest.raises(InputError, match=r"logical\.json: logical-dims: expected sizes"):

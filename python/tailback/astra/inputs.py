@@ -157,7 +157,12 @@ def load_inputs(options: AstraOptions, *, beside: bool = False, ignore: Collecti
         raise InputError.at("--injection-scale", text)
     names = [f"{named(options.workload)}.{rank}.et" for rank in range(ranks)]
     traces = [
-        unchanged_file(Path(f"{os.fspath(options.workload)}.{rank}.et"), ASTRA_TRACE_BYTES, names[rank])
+        unchanged_file(
+            Path(f"{os.fspath(options.workload)}.{rank}.et"),
+            ASTRA_TRACE_BYTES,
+            names[rank],
+            f"the trace of rank {rank} of {ranks} (PREFIX.RANK.et)",
+        )
         for rank in range(ranks)
     ]
     settings = {

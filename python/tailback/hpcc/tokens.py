@@ -37,17 +37,17 @@ def read_bytes(path: Path, most: int, place: str, token: str = "") -> bytes:
     return _read(lambda: read_file(path, most), place, token)
 
 
-def unchanged_file(path: Path, most: int, place: str) -> UnchangedFile:
-    """A regular file of at most `most` bytes, which is not read yet.
+def unchanged_file(path: Path, most: int, place: str, kind: str) -> UnchangedFile:
+    """A regular file of at most `most` bytes, which is not read yet. `kind`: what it should be.
 
     Raises:
         InputError: as `read_bytes`.
     """
-    return _read(lambda: UnchangedFile(path, most), place, "")
+    return _read(lambda: UnchangedFile(path, most), place, "", kind)
 
 
-def _read(read: Callable[[], Read], place: str, token: str) -> Read:
-    expected = f"{token}expected a text file"
+def _read(read: Callable[[], Read], place: str, token: str, kind: str = "a text file") -> Read:
+    expected = f"{token}expected {kind}"
     try:
         return read()
     except OSError as error:
