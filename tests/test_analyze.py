@@ -17,7 +17,7 @@ import tailback
 from pcapng import frames
 from tailback import cli
 from tailback.capture_option import CAPTURE_FILE, Capture
-from tailback.captured import Captured, analyze
+from tailback.captured import CaptureAnalysis, analyze
 
 ROOT = Path(__file__).resolve().parent.parent
 RXE = ROOT / "crates" / "proto" / "tests" / "data" / "rxe_write.pcap"
@@ -44,7 +44,7 @@ traffic:
   - {kind: write, from: h1, to: h2}
 """
 
-Run = tuple[tailback.Result, Captured, Path]
+Run = tuple[tailback.Result, CaptureAnalysis, Path]
 
 
 def run(folder: Path, text: str) -> Run:
@@ -64,7 +64,7 @@ def lossy(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run(tmp_path_factory.mktemp("lossy"), LOSSY)
 
 
-def at(captured: Captured, place: str) -> list[dict[str, Any]]:
+def at(captured: CaptureAnalysis, place: str) -> list[dict[str, Any]]:
     """Rows of connections at a point of capture, by queue pair."""
     number = {one["place_name"]: one["place"] for one in captured.data["interfaces"]}[place]
     rows = [row for row in captured.data["connections"] if row["place"] == number and row["packets"]]

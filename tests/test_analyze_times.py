@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from roce_frames import ETHERNET, A, ack, block, cnp, enhanced, nak, pcap, pcapng_head, roce
-from tailback.captured import Captured, analyze
+from tailback.captured import CaptureAnalysis, analyze
 
 BOTH = [frame for psn in range(4) for frame in (roce(psn), ack(psn))]
 DAY_NS = 86_400 * 10**9
@@ -16,12 +16,12 @@ BEGIN_NS = 1_700_000_000 * 10**9
 US = 1000
 
 
-def row_of(captured: Captured) -> dict[str, Any]:
+def row_of(captured: CaptureAnalysis) -> dict[str, Any]:
     (row,) = captured.data["connections"]
     return dict(row)
 
 
-def words(captured: Captured) -> dict[str, str]:
+def words(captured: CaptureAnalysis) -> dict[str, str]:
     return {finding.what: finding.words for finding in captured.findings}
 
 

@@ -31,7 +31,7 @@ from roce_frames import (
     udp,
 )
 from tailback import cli
-from tailback.captured import Captured, analyze
+from tailback.captured import CaptureAnalysis, analyze
 
 # The packet with PSN 3 is lost ahead of the point of capture; the sender goes back to it.
 SAMPLE = [
@@ -56,7 +56,7 @@ TOLD = {"packets": 7, "gaps": 1, "missing": 1, "retransmitted": 2, "by_nak": 1, 
 TOLD |= {"cnps": 1, "acks": 2, "messages": 5, "captured_twice": 0, "perhaps_captured_twice": 0}
 
 
-def told(captured: Captured) -> dict[str, int]:
+def told(captured: CaptureAnalysis) -> dict[str, int]:
     (row,) = captured.data["connections"]
     return {name: row[name] for name in TOLD}
 
@@ -211,7 +211,7 @@ def test_broken_gzip_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "found gzip that is broken" in capsys.readouterr().err
 
 
-def words(captured: Captured) -> dict[str, Any]:
+def words(captured: CaptureAnalysis) -> dict[str, Any]:
     return {finding.what: finding for finding in captured.findings}
 
 
@@ -337,7 +337,7 @@ def answer(psn: int, syndrome: int) -> bytes:
     return roce(psn, 0x11, struct.pack(">I", syndrome << 24 | 1), b"", back=True, identification=200 + psn)
 
 
-def said(captured: Captured) -> dict[str, tuple[str, str]]:
+def said(captured: CaptureAnalysis) -> dict[str, tuple[str, str]]:
     return {one.what: (one.figure, one.words) for one in captured.findings}
 
 

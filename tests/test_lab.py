@@ -351,7 +351,7 @@ def test_json_says_what_text_says() -> None:
     old = f"{head}MsgSize: 65536,\nn_iterations: 104000,\nBW_peak: 0.00,\nBW_average: 1300.00,\n{tail}"
     # As perftest 4.5 writes it.
     assert readers.perftest(old) == readers.perftest(table)
-    with pytest.raises(readers.Unread):
+    with pytest.raises(readers.UnexpectedOutput):
         readers.perftest("{\nresults: {\n},\n}\n")
     gigabits = table.replace("MiB/sec", "Gb/sec").replace("1300.00", "10.905")
     assert readers.perftest(gigabits).bandwidth_bps == pytest.approx(10.905e9)
@@ -435,7 +435,7 @@ def test_a_lab_that_is_not_there_names_the_examples() -> None:
     ],
 )
 def test_of_several_none_is_chosen_silently(reader: Any, text: str, expected: str) -> None:
-    with pytest.raises(readers.Unread) as caught:
+    with pytest.raises(readers.UnexpectedOutput) as caught:
         reader(text)
     assert expected in f"found {caught.value.found}, expected {caught.value}"
 
@@ -446,7 +446,7 @@ def test_the_unit_of_perftests_json_is_that_of_its_message_rate(average: float, 
     found = readers.perftest(json.dumps({"results": results})).bandwidth_bps
     assert found == pytest.approx(bps, rel=0.01)
     for wrong in ({"MsgRate": 0}, {"MsgRate": 5.0}):
-        with pytest.raises(readers.Unread):
+        with pytest.raises(readers.UnexpectedOutput):
             readers.perftest(json.dumps({"results": {**results, **wrong}}))
 
 

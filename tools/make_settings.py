@@ -55,7 +55,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tailback.scenario.fields import Flag, Part, setting
+from tailback.scenario.fields import Flag, Section, setting
 from tailback.scenario.profiles import ControllerFacts, ControllerNames, Profile, Signal
 from tailback.units import DURATION, RATE, SIZE
 
@@ -114,11 +114,11 @@ def controllers_module() -> str:
     text = HEAD
     text += f"BUILT_IN_CONTROLLERS = ({', '.join(repr(control['name']) for control in own)},)\n"
     text += '"""The built-in controllers."""\n'
-    text += "Kind = Annotated[str, ControllerNames(BUILT_IN_CONTROLLERS)]\n"
+    text += "ControllerName = Annotated[str, ControllerNames(BUILT_IN_CONTROLLERS)]\n"
     text += '"""A field that names a controller, built in or given in Python."""\n\n\n'
     text += "".join(section(control, class_name(control)) for control in settable)
     text += "".join(section(control, f"{class_name(control)}Sender") for control in beside)
-    text += "class Controllers(Part):\n"
+    text += "class Controllers(Section):\n"
     text += '    """A section for each controller that can be set."""\n\n'
     for control in settable:
         name, title = control["name"], control["about"].split()[0].rstrip(":")
@@ -148,7 +148,7 @@ def class_name(control: dict[str, Any]) -> str:
     return str(control["name"].capitalize())
 
 
-def section(control: dict[str, Any], name: str, base: str = "Part") -> str:
+def section(control: dict[str, Any], name: str, base: str = "Section") -> str:
     """The class of a section."""
     profiles = control["profiles"]
     text = f"class {name}({base}):\n" + f'    """{control["about"]}"""\n\n'

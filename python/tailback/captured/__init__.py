@@ -1,6 +1,6 @@
 """Analyses captures of RoCEv2 traffic, simulated or real.
 
-`analyze` returns a `Captured`: the engine's data (`data`, see docs/captures.md), findings, and a page.
+`analyze` returns a `CaptureAnalysis`: the engine's data (`data`, see docs/captures.md), findings, and a page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FRAMES_PER_STEP = 50_000
 
 
 @dataclass(frozen=True)
-class Captured:
+class CaptureAnalysis:
     """The analysis of a capture."""
 
     name: str
@@ -59,7 +59,7 @@ def _packed(path: Path) -> str | None:
     return next((words for magic, words in _MAGIC.items() if begin.startswith(magic)), None)
 
 
-def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | None = None) -> Captured:
+def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | None = None) -> CaptureAnalysis:
     """Reads a capture in bounded memory: pcap or pcapng, also with gzip; `-` is standard input.
 
     `progress` is called with the share that was read, if the size is known.
@@ -91,4 +91,4 @@ def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | No
             ) from None
         at = f" at byte {read:,} or after" if read else ""
         raise InputError.at(str(path), f"{error}{at}, expected pcap or pcapng") from None
-    return Captured("standard input" if standard_input else given.name, json.loads(analysis.finish()))
+    return CaptureAnalysis("standard input" if standard_input else given.name, json.loads(analysis.finish()))

@@ -22,7 +22,7 @@ from tailback.cli.common import (
     by_class,
     conclude,
 )
-from tailback.cli.live import Captured, carried_out
+from tailback.cli.live import CaptureHost, carried_out
 from tailback.errors import InputError
 from tailback.scenario import Scenario, load
 
@@ -46,7 +46,7 @@ def endpoint(
     ],
     sets: Sets = None,
     controllers: Controllers = None,
-    capture: Captured = None,
+    capture: CaptureHost = None,
     perftest: Annotated[
         str | None,
         typer.Option(

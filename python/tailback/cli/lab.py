@@ -13,7 +13,7 @@ from tailback.cli.common import Force, NoReport, Out, Quiet, bad_input, conclude
 from tailback.errors import InputError
 from tailback.lab import apply as applying
 from tailback.lab import drive, recorded
-from tailback.lab.checks import Checked, checks
+from tailback.lab.checks import CheckResult, checks
 from tailback.lab.checks import verify as verified
 from tailback.lab.model import Lab, LabTest, read
 from tailback.lab.steps import plan as planned
@@ -190,7 +190,7 @@ def _printer(quiet: bool) -> Callable[[str], None]:
     return lambda line: None if quiet else echo(line, err=True)
 
 
-def _table(found: list[Checked]) -> Table:
+def _table(found: list[CheckResult]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tailback.results import Result
 
 app = command_app()
-Captured = Annotated[
+CaptureHost = Annotated[
     str | None,
     typer.Option("--capture", metavar="HOST", help="Write the frames of a host to capture.pcap."),
 ]
@@ -60,7 +60,7 @@ def live(
         ),
     ] = "500Mbps",
     controllers: Controllers = None,
-    capture: Captured = None,
+    capture: CaptureHost = None,
     _: Annotated[
         bool,
         typer.Option("--clean", callback=_clean, is_eager=True, help="Remove what earlier runs left behind."),

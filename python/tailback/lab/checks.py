@@ -27,7 +27,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """A check and its result."""
 
     check: Check
@@ -58,7 +58,7 @@ def checks(lab: Lab) -> list[Check]:
     ]
 
 
-def verify(lab: Lab) -> list[Checked]:
+def verify(lab: Lab) -> list[CheckResult]:
     """Runs all checks; those of a host that does not answer fail."""
     found = []
     for check in checks(lab):
@@ -70,7 +70,7 @@ def verify(lab: Lab) -> list[Checked]:
             except CannotUndo as error:
                 seen = str(error)
         ok = check.expected in seen if check.among else check.expected == seen
-        found.append(Checked(check, seen or (last_line(said) if status else "nothing"), ok))
+        found.append(CheckResult(check, seen or (last_line(said) if status else "nothing"), ok))
     return found
 
 

@@ -14,7 +14,7 @@ from tailback.limits import SCENARIO_BYTES
 from tailback.scenario import Scenario, load
 from tailback.scenario.build import problem_of
 from tailback.scenario.document import Document, from_yaml
-from tailback.scenario.fields import Part, Priority, refuse
+from tailback.scenario.fields import Priority, Section, refuse
 from tailback.scenario.qdisc import Qdisc
 from tailback.units import DURATION, SIZE
 
@@ -31,14 +31,14 @@ _Line = Annotated[str, Field(pattern=r"^[^\n\r\x00]{1,1000}$")]
 _Mtu = Annotated[int, Field(ge=68, le=65_535)]
 
 
-class LabHost(Part):
+class LabHost(Section):
     """A machine."""
 
     at: _Word = Field(description="SSH destination, such as root@vm00; local: this machine.")
     model: _Word | None = Field(None, description="The host or bridge of the scenario that it stands for.")
 
 
-class Command(Part):
+class Command(Section):
     """A command of one's own, with how to undo it."""
 
     host: _Word = Field(description="Where.")
@@ -50,7 +50,7 @@ class Command(Part):
     )
 
 
-class Rebind(Part):
+class Rebind(Section):
     """A PCI function that another driver gets."""
 
     host: _Word = Field(description="Where.")
@@ -59,7 +59,7 @@ class Rebind(Part):
     to: _Word = Field(description="Its driver then.")
 
 
-class Coalesce(Part):
+class Coalesce(Section):
     """When a NIC raises an interrupt."""
 
     adaptive: bool = Field(True, description="Whether the driver moderates them itself.")
@@ -67,7 +67,7 @@ class Coalesce(Part):
     frames: Annotated[int, Field(ge=0, le=65_535)] | None = Field(None, description="Frames that end it.")
 
 
-class LabPort(Part):
+class LabPort(Section):
     """A port of a bridge."""
 
     interface: _Interface = Field(description="Its network interface.")
@@ -84,7 +84,7 @@ class LabPort(Part):
     towards: _Word | None = Field(None, description="The host of the scenario behind it.")
 
 
-class LabBridge(Part):
+class LabBridge(Section):
     """A Linux bridge."""
 
     host: _Word = Field(description="Where.")
@@ -93,7 +93,7 @@ class LabBridge(Part):
     ports: Annotated[list[LabPort], Field(min_length=2)] = Field(description="Its ports.")
 
 
-class LabPfc(Part):
+class LabPfc(Section):
     """Priority flow control of an mlx5 port, as mlnx_qos sets it."""
 
     priorities: list[Priority] = Field(description="Lossless priorities.")
@@ -104,7 +104,7 @@ class LabPfc(Part):
     buffer_size: Annotated[int, SIZE] | None = Field(None, description="Of that buffer.")
 
 
-class LabNic(Part):
+class LabNic(Section):
     """An RDMA device that tests use."""
 
     host: _Word = Field(description="Where.")
@@ -117,7 +117,7 @@ class LabNic(Part):
     pfc: LabPfc | None = Field(None, description="Flow control.")
 
 
-class LabTest(Part):
+class LabTest(Section):
     """A run of perftest."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,60}$")] = Field(description="Its name.")
@@ -147,7 +147,7 @@ class LabTest(Part):
         return self
 
 
-class Lab(Part):
+class Lab(Section):
     """A lab. `scenario` is what models it: what was measured is compared with that."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] = Field(description="Its name.")

@@ -21,7 +21,7 @@ MAX_RATE_DIFFERENCE = 0.25
 """Relative. Bandwidth and message rate of perftest are rounded in print; its two units differ by a factor of 119."""
 
 
-class Unread(ValueError):  # noqa: N818  it is what was found
+class UnexpectedOutput(ValueError):  # noqa: N818  it is what was found
     """The text is not the output of the tool; the message says what was expected.
 
     `at`: where in the text, in characters, if one place is wrong; or `value`, the number that is wrong. `found`: what
@@ -48,7 +48,7 @@ class Unread(ValueError):  # noqa: N818  it is what was found
 
 def _counter(text: str, at: int) -> int:
     if len(text) > 19 or not 0 <= int(text) <= MAX_COUNTER:
-        raise Unread("a counter from 0 to below 2^63", at)
+        raise UnexpectedOutput("a counter from 0 to below 2^63", at)
     return int(text)
 
 
@@ -56,7 +56,7 @@ def ethtool(text: str) -> dict[str, int]:
     """`ethtool -S DEV`, or some lines of it: counters by name, priorities as `rx_prio0_pause`."""
     found = list(re.finditer(r"^[ \t]*([A-Za-z0-9_.]+):[ \t]*(-?[0-9]+)[ \t]*$", text, re.MULTILINE))
     if not found:
-        raise Unread("lines of ethtool -S, such as rx_out_of_buffer: 0")
+        raise UnexpectedOutput("lines of ethtool -S, such as rx_out_of_buffer: 0")
     _once([(one[1], one.start()) for one in found], "the counters of one device, each once")
     return {one[1]: _counter(one[2], one.start(2)) for one in found}
 
@@ -76,7 +76,7 @@ def rdma(text: str) -> dict[str, int]:
     if pairs := list(re.finditer(r"\b([a-z][a-z0-9_]{3,}) (-?[0-9]+)\b", text)):
         _once([(one[1], one.start()) for one in pairs], "the counters of one link, each once")
         return {one[1]: _counter(one[2], one.start(2)) for one in pairs}
-    raise Unread("counters of rdma statistic, such as np_cnp_sent 184")
+    raise UnexpectedOutput("counters of rdma statistic, such as np_cnp_sent 184")
 
 
 def _once(names: list[tuple[str, int]], expected: str) -> None:
@@ -84,13 +84,13 @@ def _once(names: list[tuple[str, int]], expected: str) -> None:
     seen: set[str] = set()
     for name, at in names:
         if name in seen:
-            raise Unread(f"{expected}; {name} comes again", at)
+            raise UnexpectedOutput(f"{expected}; {name} comes again", at)
         seen.add(name)
 
 
 def _one_link(links: list[str]) -> None:
     if len(links) > 1:
-        raise Unread(
+        raise UnexpectedOutput(
             f"counters of one link, as rdma statistic show link {links[0]} prints them",
             found=f"{len(links)} links: {', '.join(links[:4])}",
         )
@@ -135,10 +135,10 @@ def tc(text: str) -> QdiscCounters:
     """`tc -s -j qdisc show dev DEV`, or without `-j`. Of several disciplines the RED, else the root."""
     found = _tc_json(text) if text.lstrip().startswith("[") else _tc_text(text)
     if not found:
-        raise Unread("what tc -s qdisc show prints")
+        raise UnexpectedOutput("what tc -s qdisc show prints")
     devices = sorted({one.device for one in found if one.device})
     if len(devices) > 1:
-        raise Unread(
+        raise UnexpectedOutput(
             f"one device, as tc -s qdisc show dev {devices[0]} prints it",
             found=f"{len(devices)} devices: {', '.join(devices[:4])}",
         )
@@ -148,7 +148,9 @@ def tc(text: str) -> QdiscCounters:
         ("discipline", found),
     ):
         if len(chosen) > 1:
-            raise Unread(f"one {what}, as tc -s qdisc show dev DEV prints it", found=str(len(chosen)))
+            raise UnexpectedOutput(
+                f"one {what}, as tc -s qdisc show dev DEV prints it", found=str(len(chosen))
+            )
         if chosen:
             return chosen[0].counters
     raise AssertionError("one of the three is there")
@@ -204,7 +206,7 @@ def _tc_text(text: str) -> list[_TcRow]:
             try:
                 waiting = round(float(waits[1]) * _TC_UNITS[waits[2]])
             except ValueError:
-                raise Unread("a backlog such as 64Kb", begin + waits.start(1)) from None
+                raise UnexpectedOutput("a backlog such as 64Kb", begin + waits.start(1)) from None
             _counter(str(waiting), begin + waits.start(1))
         found.append(_TcRow(QdiscCounters(head[1], counters, waiting), head[2] or "", head[3] is not None))
     return found
@@ -214,7 +216,7 @@ def mpstat(text: str) -> dict[int, dict[str, float]]:
     """`mpstat -P ALL -o JSON 1 N`, or its table: shares of each core, means: softirq, irq, guest."""
     rows = _mpstat_json(text) if text.lstrip().startswith("{") else _mpstat_text(text)
     if not rows:
-        raise Unread("what mpstat -P ALL prints")
+        raise UnexpectedOutput("what mpstat -P ALL prints")
     cores: dict[int, list[dict[str, float]]] = {}
     for core, shares in rows:
         cores.setdefault(core, []).append(shares)
@@ -230,14 +232,14 @@ _MPSTAT_FIELDS = {"softirq": "soft", "irq": "irq", "guest": "guest"}
 
 def _core(text: str) -> int:
     if len(text) > 5 or int(text) > MAX_CORE:
-        raise Unread(f"a core up to {MAX_CORE:,}")
+        raise UnexpectedOutput(f"a core up to {MAX_CORE:,}")
     return int(text)
 
 
 def _share(value: Any) -> float:
     share = float(value)
     if not 0 <= share <= 101:  # mpstat rounds, and may slightly exceed 100
-        raise Unread("shares of mpstat from 0 to 100 %", value=share)
+        raise UnexpectedOutput("shares of mpstat from 0 to 100 %", value=share)
     return share
 
 
@@ -256,15 +258,17 @@ def _mpstat_json(text: str) -> list[_Shares]:
             for row in step["cpu-load"]
             if str(row["cpu"]).isdigit()
         ]
-    except Unread:
+    except UnexpectedOutput:
         raise
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Unread("sysstat, hosts, statistics and cpu-load, as mpstat -o JSON writes them") from None
+        raise UnexpectedOutput(
+            "sysstat, hosts, statistics and cpu-load, as mpstat -o JSON writes them"
+        ) from None
 
 
 def _one_machine(names: list[str]) -> None:
     if len(names) > 1:
-        raise Unread(
+        raise UnexpectedOutput(
             "one run of mpstat on one machine", found=f"{len(names)} machines: {', '.join(names[:4])}"
         )
 
@@ -304,14 +308,16 @@ def _one_size(sizes: Sequence[object]) -> None:
     """Refuses several message sizes: none is chosen silently."""
     if len(sizes) > 1:
         shown = ", ".join(f"{size} B" for size in sizes[:4])
-        raise Unread("results of one message size, as -s has them", found=f"{len(sizes)} sizes: {shown}")
+        raise UnexpectedOutput(
+            "results of one message size, as -s has them", found=f"{len(sizes)} sizes: {shown}"
+        )
 
 
 def _perftest_json(text: str) -> Perftest:
     _one_size(re.findall(r'"MsgSize"\s*:\s*([0-9.]+)', text))
     try:
         results = _json(text, "perftest").get("results")
-    except Unread as error:  # perftest 4.5 does not quote names, and has a comma after the last one
+    except UnexpectedOutput as error:  # perftest 4.5 does not quote names, and has a comma after the last one
         if error.at is not None:
             raise
         found = re.findall(r'^\s*"?([^":{}\n]+?)"?\s*:\s*([0-9.]+),?\s*$', text, re.MULTILINE)
@@ -321,7 +327,7 @@ def _perftest_json(text: str) -> Perftest:
         _one_size([one.get("MsgSize") for one in results])
         results = results[0] if results else None
     if not isinstance(results, dict):
-        raise Unread("results, as perftest --out_json writes them")
+        raise UnexpectedOutput("results, as perftest --out_json writes them")
 
     def number(*names: str) -> float | None:
         """The value of the first key with one of these prefixes; some versions append units."""
@@ -334,7 +340,7 @@ def _perftest_json(text: str) -> Perftest:
     message, iterations = number("MsgSize", "#bytes"), number("n_iterations", "#iterations")
     bandwidth, typical = number("BW_average"), number("t_typical")
     if message is None or (bandwidth is None and typical is None):
-        raise Unread("MsgSize, and BW_average or t_typical, in results")
+        raise UnexpectedOutput("MsgSize, and BW_average or t_typical, in results")
     if bandwidth is not None:
         unit = next((key for key in results if key.startswith("BW_average[")), "")
         bandwidth = _in_mib(bandwidth, unit.partition("[")[2].rstrip("]"), message, number("MsgRate"))
@@ -349,15 +355,15 @@ def _in_mib(average: float, unit: str, message_bytes: float, rate_mpps: float | 
     """
     if unit:
         if unit not in _MIB_PER_UNIT:
-            raise Unread(f"BW_average in one of {', '.join(_MIB_PER_UNIT)}", value=average)
+            raise UnexpectedOutput(f"BW_average in one of {', '.join(_MIB_PER_UNIT)}", value=average)
         return average * _MIB_PER_UNIT[unit]
     if not rate_mpps:
-        raise Unread("MsgRate beside BW_average, which tells MB/s from Gbit/s", value=average)
+        raise UnexpectedOutput("MsgRate beside BW_average, which tells MB/s from Gbit/s", value=average)
     by_messages = rate_mpps * 1e6 * message_bytes / 2**20
     for to_mib in (1.0, _MIB_PER_UNIT["Gb/sec"]):
         if abs(average * to_mib / by_messages - 1) <= MAX_RATE_DIFFERENCE:
             return average * to_mib
-    raise Unread(
+    raise UnexpectedOutput(
         f"BW_average that is MsgRate times MsgSize: {by_messages:.2f} MB/s, or "
         f"{by_messages * 2**20 * 8e-9:.2f} Gbit/s",
         value=average,
@@ -376,9 +382,9 @@ def _made(
     figures = (message, iterations, mib_s, typical, least, p99, most)
     for one in figures:
         if one is not None and not 0 <= one <= MAX_FIGURE:
-            raise Unread(f"figures of perftest from 0 to {MAX_FIGURE:g}", value=float(one))
+            raise UnexpectedOutput(f"figures of perftest from 0 to {MAX_FIGURE:g}", value=float(one))
     if message < 1:
-        raise Unread("messages of 1 B or more", value=float(message))
+        raise UnexpectedOutput("messages of 1 B or more", value=float(message))
     if typical is None:
         return Perftest(int(message), int(iterations), (mib_s or 0.0) * BITS_PER_MIB)
     latency = (typical if least is None else least, typical, typical if p99 is None else p99)
@@ -432,7 +438,7 @@ def _perftest_text(text: str) -> Perftest:
                 column("99% percentile"),
                 column("t_max"),
             )
-    raise Unread("the table of ib_write_bw or ib_write_lat: #bytes #iterations and so on")
+    raise UnexpectedOutput("the table of ib_write_bw or ib_write_lat: #bytes #iterations and so on")
 
 
 def _json(text: str, what: str) -> Any:
@@ -440,17 +446,17 @@ def _json(text: str, what: str) -> Any:
 
     def whole(digits: str) -> int:
         if len(digits) > 19 or not 0 <= int(digits) <= MAX_COUNTER:
-            raise Unread("a number from 0 to below 2^63", text.index(digits))
+            raise UnexpectedOutput("a number from 0 to below 2^63", text.index(digits))
         return int(digits)
 
     def finite(written: str) -> float:
         if not math.isfinite(value := float(written)):
-            raise Unread("a finite number", text.index(written))
+            raise UnexpectedOutput("a finite number", text.index(written))
         return value
 
     try:
         return json.loads(text, parse_int=whole, parse_float=finite, parse_constant=finite)
-    except Unread:
+    except UnexpectedOutput:
         raise
     except (ValueError, RecursionError) as error:
-        raise Unread(f"the JSON of {what} ({str(error).split(':')[0].lower()})") from None
+        raise UnexpectedOutput(f"the JSON of {what} ({str(error).split(':')[0].lower()})") from None

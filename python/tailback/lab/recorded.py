@@ -20,7 +20,7 @@ from typing import TypeVar
 from tailback.errors import InputError, plain
 from tailback.lab import readers
 from tailback.lab.model import Lab, LabTest
-from tailback.lab.readers import Perftest, QdiscCounters, Unread
+from tailback.lab.readers import Perftest, QdiscCounters, UnexpectedOutput
 
 GAUGES = ("outbound_pci_stalled_wr", "outbound_pci_stalled_rd")
 """Shares of the last second in %, no counts (mlx5)."""
@@ -217,7 +217,7 @@ def _of_file(file: Path, reader: Callable[[str], _Read]) -> _Read | None:
         raise InputError.at(str(file), f"found more than {MAX_OUTPUT_BYTES >> 20} MiB, expected less")
     try:
         return reader(text)
-    except Unread as error:
+    except UnexpectedOutput as error:
         line = error.line_in(text)
         place, wrong = (file, _begin(text)) if line is None else (f"{file}:{line}", "another number")
         raise InputError.at(str(place), f"found {error.found or wrong}, expected {error}") from None

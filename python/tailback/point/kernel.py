@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from tailback import interrupts
 from tailback.errors import InputError, Problem
 from tailback.lab.model import LOCAL_HOST, LabBridge, LabHost
-from tailback.lab.readers import QdiscCounters, Unread, tc
+from tailback.lab.readers import QdiscCounters, UnexpectedOutput, tc
 from tailback.lab.remote_shell import ask, last_line
 from tailback.lab.steps import Step, bridge_steps, words
 from tailback.lab.undo_steps import (
@@ -86,7 +86,7 @@ def run(
             try:
                 for number, name in enumerate(names[::-1]):  # frames from A to B wait at B
                     counts.look(number, _counters(namespace, name), elapsed_ps)
-            except Unread as error:
+            except UnexpectedOutput as error:
                 counters["ended_by"], over = str(error), True
             counters = {**counters, "elapsed_ps": elapsed_ps, **counts.counters()}
             if show is not None:
@@ -158,7 +158,7 @@ def _ask(namespace: str, command: Sequence[str] | str) -> tuple[int, str, str]:
 def _counters(namespace: str, name: str) -> QdiscCounters:
     status, out, said = _ask(namespace, ["tc", "-s", "-j", "qdisc", "show", "dev", name])
     if status:
-        raise Unread(f"{name}: {last_line(said)}")
+        raise UnexpectedOutput(f"{name}: {last_line(said)}")
     return tc(out)
 
 

@@ -16,7 +16,7 @@ from tailback.files import read_file
 from tailback.limits import SCENARIO_BYTES
 from tailback.scenario import declared
 from tailback.scenario.document import Document, from_yaml
-from tailback.scenario.fields import Part, Priority, like
+from tailback.scenario.fields import Priority, Section, like
 from tailback.units import DURATION, RATE, SIZE
 
 Delay = Annotated[int, DURATION.between(maximum="10s")]
@@ -29,7 +29,7 @@ def _refuse(expected: str) -> PydanticCustomError:
     return PydanticCustomError("found_expected", "{expected}", {"expected": expected})
 
 
-class Ecn(Part):
+class Ecn(Section):
     """ECN marking between two thresholds, as in RoCE switches."""
 
     k_min: Bytes
@@ -43,7 +43,7 @@ class Ecn(Part):
         return self
 
 
-class Pfc(Part):
+class Pfc(Section):
     """Sends pauses, and honours received ones."""
 
     xoff: Bytes
@@ -58,7 +58,7 @@ class Pfc(Part):
         return self
 
 
-class Event(Part):
+class Event(Section):
     """An action on one request of a queue pair."""
 
     action: Literal["drop", "mark", "corrupt", "delay", "reorder"]
@@ -78,7 +78,7 @@ class Event(Part):
         return self
 
 
-class PointSettings(Part):
+class PointSettings(Section):
     """A congestion point. Settings apply to both directions."""
 
     rate: Rate = 1_000_000_000
@@ -158,7 +158,7 @@ def _text(file: Path) -> bytes:
         raise InputError.at(str(file), f"found {reason}, expected a file") from None
 
 
-_MODEL_OF_SECTION: dict[str, type[Part]] = {"ecn": Ecn, "pfc": Pfc, "events": Event}
+_MODEL_OF_SECTION: dict[str, type[Section]] = {"ecn": Ecn, "pfc": Pfc, "events": Event}
 
 
 def _problem(details: Any, document: Document) -> Problem:

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from tailback.scenario import declared
-from tailback.scenario.fields import Part, refuse, setting
+from tailback.scenario.fields import Section, refuse, setting
 from tailback.scenario.hosts import NODE_NAME_PATTERN
 from tailback.scenario.qdisc import Noqueue, Qdisc
 from tailback.units import format_size
@@ -60,7 +60,7 @@ class Bql(declared.Bql):
         return self
 
 
-class _Parts(Part):
+class _Parts(Section):
     """Cores, ports and queues of a bridge."""
 
     cores: Annotated[list[Core], Field(min_length=1, max_length=MAX_CORES)] = setting(

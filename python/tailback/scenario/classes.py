@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from tailback.errors import found
 from tailback.scenario import declared
-from tailback.scenario.fields import Part, Priority, setting
+from tailback.scenario.fields import Priority, Section, setting
 
 AS_DATA = "data"
 """CNPs have the code point of the packets that they answer."""
@@ -111,7 +111,7 @@ Weights = Annotated[dict[int, int], NumberMapping("priority", 7, "shares in %", 
 """Shares of the bandwidth in per cent, by priority."""
 
 
-class Classification(Part):
+class Classification(Section):
     """Classification of packets: their class is a priority."""
 
     trust: Literal["dscp", "pcp", "port"] = setting(

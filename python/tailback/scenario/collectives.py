@@ -10,9 +10,9 @@ from typing import Annotated, Literal, TypeAlias, TypeGuard
 from pydantic import Field, model_validator
 
 from tailback.scenario import declared
-from tailback.scenario.controllers import Kind
+from tailback.scenario.controllers import ControllerName
 from tailback.scenario.declared import Message, Start
-from tailback.scenario.fields import Dscp, Part, Priority, like, refuse, setting
+from tailback.scenario.fields import Dscp, Priority, Section, like, refuse, setting
 from tailback.scenario.hosts import ALL_HOSTS, HostSet
 from tailback.units import DURATION, RATE, SIZE
 
@@ -33,7 +33,7 @@ DEFAULT_ALGORITHMS: dict[str, _Algorithm] = {
 _NCCL_SOURCE = "NVIDIA NCCL: rings are its algorithm for large sizes"
 
 
-class Roce(Part):
+class Roce(Section):
     """Traffic class and congestion control of RoCE traffic."""
 
     priority: Priority = setting(
@@ -44,14 +44,14 @@ class Roce(Part):
         "DSCP of data and ACKs; null: 8 times the priority.",
         "RFC 2474, section 4.2.2: the class selector of the priority",
     )
-    congestion: Kind | None = setting(
+    congestion: ControllerName | None = setting(
         None,
         "Its own congestion control; null: that of each sending host.",
         "host.congestion, host.congestion_by_host",
     )
 
 
-class Servers(Part):
+class Servers(Section):
     """Servers of several GPUs with a NIC each, and the links between these (NVLink), no part of the fabric.
 
     A host is one GPU with its NIC. Messages inside of a server take the latency and their bytes at the rate,
@@ -77,7 +77,7 @@ class Servers(Part):
     )
 
 
-class Ranks(Part):
+class Ranks(Section):
     """Ranks of a job: their hosts and traffic class."""
 
     hosts: HostSet = setting(
@@ -128,7 +128,7 @@ class Ranks(Part):
     start: int = like(declared.Write, "start", "When the ranks begin.")
     priority: Priority = like(Roce, "priority")
     dscp: Dscp | None = like(Roce, "dscp")
-    congestion: Kind | None = like(Roce, "congestion")
+    congestion: ControllerName | None = like(Roce, "congestion")
 
     @model_validator(mode="after")
     def _effective(self) -> Ranks:
@@ -156,13 +156,13 @@ OF_JOBS = {*Ranks.model_fields, "channels", "chunk", "compute", "overlap", "algo
 """Settings of ranks whose messages wait for each other."""
 
 
-def changed(part: Part, names: set[str]) -> list[str]:
+def changed(part: Section, names: set[str]) -> list[str]:
     """Settings among these that are not at their defaults: a resolved scenario gives all of them."""
     fields = type(part).model_fields
     return sorted(name for name in names if getattr(part, name) != fields[name].default)
 
 
-class _Parts(Part):
+class _Parts(Section):
     """How a collective is split into messages."""
 
     channels: _Channels = setting(1, _CHANNELS_TEXT, _CHANNELS_SOURCE)

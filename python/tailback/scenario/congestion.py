@@ -11,7 +11,7 @@ from typing import Any
 
 from tailback.errors import Path, found
 from tailback.scenario.controllers import CONTROLLER_FACTS, Controllers
-from tailback.scenario.fields import Part
+from tailback.scenario.fields import Section
 from tailback.scenario.hosts import names
 from tailback.scenario.model import Host, Scenario
 from tailback.scenario.profiles import ControllerFacts, profiles_of, resolve
@@ -55,9 +55,9 @@ def kind_of_hosts(scenario: Scenario) -> list[str]:
     return [named.get(name, host.congestion) for name in every]
 
 
-def section_of(host: Host, kind: str) -> Part | None:
+def section_of(host: Host, kind: str) -> Section | None:
     """The section of a controller; None if it has no settings."""
-    part: Part | None = host.__dict__.get(kind) if kind in Controllers.model_fields else None
+    part: Section | None = host.__dict__.get(kind) if kind in Controllers.model_fields else None
     return part
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tailback.scenario.fields import Flag, Part, setting
+from tailback.scenario.fields import Flag, Section, setting
 from tailback.scenario.profiles import ControllerFacts, ControllerNames, Profile, Signal
 from tailback.units import DURATION, RATE, SIZE
 
@@ -23,11 +23,11 @@ BUILT_IN_CONTROLLERS = (
     "none",
 )
 """The built-in controllers."""
-Kind = Annotated[str, ControllerNames(BUILT_IN_CONTROLLERS)]
+ControllerName = Annotated[str, ControllerNames(BUILT_IN_CONTROLLERS)]
 """A field that names a controller, built in or given in Python."""
 
 
-class Dcqcn(Part):
+class Dcqcn(Section):
     """DCQCN: a profile, and what differs from it under the mlnx names, in the NIC's own units."""
 
     PROFILES: ClassVar[dict[str, Profile]] = {
@@ -241,7 +241,7 @@ class Dcqcn(Part):
     )
 
 
-class Hpcc(Part):
+class Hpcc(Section):
     """HPCC: switches write their load into packets, and the sender computes its window from it."""
 
     base_rtt: Annotated[int | Literal["auto"], DURATION.between("1ps", maximum="1s").or_word("auto")] = (
@@ -281,7 +281,7 @@ class Hpcc(Part):
     )
 
 
-class Pint(Part):
+class Pint(Section):
     """PINT: HPCC, where a packet brings the largest load of its route in a byte or two."""
 
     base_rtt: Annotated[int | Literal["auto"], DURATION.between("1ps", maximum="1s").or_word("auto")] = (
@@ -337,7 +337,7 @@ class Pint(Part):
     )
 
 
-class Timely(Part):
+class Timely(Section):
     """TIMELY: the rate follows the gradient of the round-trip time."""
 
     alpha: float = setting(
@@ -405,7 +405,7 @@ class Timely(Part):
     )
 
 
-class Dctcp(Part):
+class Dctcp(Section):
     """DCTCP with a rate: the share of marks sets the cut. Its ECN threshold K belongs to the switch."""
 
     g: float = setting(
@@ -433,7 +433,7 @@ class Dctcp(Part):
     )
 
 
-class Swift(Part):
+class Swift(Section):
     """Swift: a window that holds the round-trip time at a target, which grows with the number of flows and of hops."""
 
     base_target: Annotated[int, DURATION.between("1ps", maximum="1s")] = setting(
@@ -542,7 +542,7 @@ class Swift(Part):
     )
 
 
-class RhccSender(Part):
+class RhccSender(Section):
     """RHCC's sender: a rate that follows the receiver's delay."""
 
     probe_bytes: Annotated[int, SIZE.between("1B", maximum="1GB")] = setting(
@@ -601,7 +601,7 @@ class RhccSender(Part):
     )
 
 
-class Controllers(Part):
+class Controllers(Section):
     """A section for each controller that can be set."""
 
     dcqcn: Dcqcn = Field(default_factory=Dcqcn, description="DCQCN's parameters, where congestion is dcqcn.")

@@ -34,7 +34,7 @@ Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"enum": [False, T
 """A parameter of a controller that is on or off."""
 
 
-class Part(BaseModel):
+class Section(BaseModel):
     """A mapping of a scenario: unknown fields are refused, types are not converted, values do not change.
 
     The validator of a nested mapping is built when such a mapping is first checked: most files have few of them.
@@ -84,7 +84,7 @@ def setting(default: Any, about: str, source: str, **rules: Any) -> Any:
     return Field(default, description=about, json_schema_extra={"source": source}, **rules)
 
 
-class Declared(Part):
+class Declared(Section):
     """Settings that the engine declares, see `tailback.scenario.declared`."""
 
     def plan(self, of: type[Declared] | None = None, **worked_out: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Declared(Part):
         return {name: getattr(self, name) for name in of.__annotations__ if name != "kind"} | worked_out
 
 
-def like(section: type[Part], name: str, about: str | None = None) -> Any:
+def like(section: type[Section], name: str, about: str | None = None) -> Any:
     """A field with the bounds, default and source of a declared one; `about` replaces its description."""
     field = copy(section.model_fields[name])
     if about is not None:

@@ -12,7 +12,7 @@ from tailback.errors import InputError, Path, dotted, found, one_line, one_of, p
 from tailback.limits import HPCC_TOPOLOGY_BYTES, MAX_HOSTS, MAX_LINKS, SCENARIO_BYTES
 from tailback.scenario.declared import Link
 from tailback.scenario.document import from_yaml
-from tailback.scenario.fields import Part
+from tailback.scenario.fields import Section
 from tailback.scenario.hosts import ALL_HOSTS, NODE_NAME_PATTERN, check_entry, count_of, expand
 from tailback.scenario.network import Network, ReadFile, Wire
 
@@ -28,7 +28,7 @@ class NetworkError(ValueError):
         self.path = path
 
 
-class Graph(Part):
+class Graph(Section):
     """Any network, link by link. All nodes that are not switches are hosts, which have exactly one link."""
 
     kind: Literal["graph"] = Field(description="The form of the network.")
@@ -46,7 +46,7 @@ class Graph(Part):
         return from_lines(self.switches, self.links, self.link)
 
 
-class File(Part):
+class File(Section):
     """A network from a file beside the scenario.
 
     A file that ends in .yaml or .yml holds the keys `switches`, `links` and, if wanted, `link` of a graph.

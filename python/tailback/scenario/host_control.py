@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from tailback.scenario import declared
 from tailback.scenario.controllers import RhccSender
-from tailback.scenario.fields import Part, setting
+from tailback.scenario.fields import Section, setting
 
 CACHE_LINE_BYTES = 64
 _PS_PER_S = 10**12
 
 
-class _Halves(Part):
+class _Halves(Section):
     """Switches RHCC on, at senders and receivers."""
 
     sender: bool = setting(
@@ -31,7 +31,7 @@ class Rhcc(declared.RhccReceiver, RhccSender, _Halves):
     """RHCC: the receiver takes memory bandwidth from its CPUs, the sender follows the receiver's delay."""
 
 
-class _Enabled(Part):
+class _Enabled(Section):
     """Switches hostCC on."""
 
     enabled: bool = setting(

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from tailback.scenario import declared
 from tailback.scenario.classes import Priorities
 from tailback.scenario.fields import (
-    Part,
+    Section,
     refuse,
     setting,
     stop_after_start,
@@ -67,7 +67,7 @@ WRITE_QUEUE_LINES = 32
 guide (327043-001), WPQ_OCCUPANCY grows by at most 32 a cycle."""
 
 
-class _Parts(Part):
+class _Parts(Section):
     """Priorities of the lossless part."""
 
     lossless: Priorities | None = setting(
@@ -111,7 +111,7 @@ class Gpu(declared.Gpu):
     )
 
 
-class _Ends(Part):
+class _Ends(Section):
     """Preset of the host, and target of the path."""
 
     preset: Literal["pcie3-x8", "pcie3-x16", "pcie4-x16", "pcie5-x16"] = Field(
@@ -188,7 +188,7 @@ class PathOfHosts(HostPath):
     hosts: HostSet = Field(description="The hosts: h0, h0..h15, or a list of these.")
 
 
-class _At(Part):
+class _At(Section):
     host: HostSet = Field(description="Hosts, each with such cores: h0, h0..h15, or a list of these.")
 
 

@@ -26,9 +26,9 @@ from tailback.scenario.classes import (
     Priorities,
     Weights,
 )
-from tailback.scenario.controllers import Controllers, Kind
+from tailback.scenario.controllers import ControllerName, Controllers
 from tailback.scenario.fields import (
-    Part,
+    Section,
     refuse,
     setting,
 )
@@ -141,18 +141,18 @@ class Nic(declared.Nic):
         "assumption: without ETS, mlx5 gives no class a share",
     )
     transport: Transport = Field(default_factory=Transport, description="Reliable connections.")
-    congestion: Kind = setting(
+    congestion: ControllerName = setting(
         "dcqcn",
         "Congestion control; none: every queue pair sends at line rate.",
         'NVIDIA "DCQCN CC Parameters": on',
     )
 
 
-class CongestionOfHosts(Part):
+class CongestionOfHosts(Section):
     """The congestion control of what some hosts send, in place of host.congestion."""
 
     hosts: HostSet = Field(description="The hosts: h0, h0..h15, or a list of these.")
-    congestion: Kind = Field(description="Their congestion control.")
+    congestion: ControllerName = Field(description="Their congestion control.")
 
 
 class Host(Controllers, Nic):
@@ -181,7 +181,7 @@ class Host(Controllers, Nic):
     cpu: declared.Cpu = Field(default_factory=declared.Cpu, description="The CPU, which only TCP uses.")
 
 
-class _OfLink(Part):
+class _OfLink(Section):
     link: str = Field(description="The link, by its two ends: leaf0-spine1.", max_length=100)
 
 
@@ -236,7 +236,7 @@ def _input_errors_of_file(name: str) -> Iterator[None]:
         raise InputError.at("", text) from None
 
 
-class Scenario(Part):
+class Scenario(Section):
     """A network, its traffic, and what is recorded. Sizes, times and rates have units."""
 
     name: str = Field(

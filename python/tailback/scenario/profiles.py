@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from tailback.errors import one_of
 
 if TYPE_CHECKING:
-    from tailback.scenario.fields import Part
+    from tailback.scenario.fields import Section
 
 Value = int | bool | str
 
@@ -82,19 +82,19 @@ class Resolved(NamedTuple):
     source: str
 
 
-def profiles_of(section: Part | type[Part]) -> dict[str, Profile]:
+def profiles_of(section: Section | type[Section]) -> dict[str, Profile]:
     """The profiles of a section; may be empty."""
     found: dict[str, Profile] = getattr(section, "PROFILES", {})
     return found
 
 
-def parameters(section: Part | type[Part]) -> tuple[str, ...]:
+def parameters(section: Section | type[Section]) -> tuple[str, ...]:
     """All parameters of a section with profiles, in the order in which they are shown."""
     kind = section if isinstance(section, type) else type(section)
     return tuple(name for name in kind.model_fields if name != "profile")
 
 
-def resolve(section: Part, rate_bps: int) -> dict[str, Resolved]:
+def resolve(section: Section, rate_bps: int) -> dict[str, Resolved]:
     """All parameters of a section with profiles, for a NIC on a link of `rate_bps`.
 
     A rate that a profile gives per 25 Gbit/s is multiplied by the link's rate over 25 Gbit/s, rounded to the

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from tailback.scenario import declared
-from tailback.scenario.fields import ByKind, Part, refuse, setting
+from tailback.scenario.fields import ByKind, Section, refuse, setting
 from tailback.units import format_size
 
 
-class Noqueue(Part):
+class Noqueue(Section):
     """No queue: what the device does not take at once is dropped. The discipline of a virtual device."""
 
     kind: Literal["noqueue"] = Field(description="The discipline.")

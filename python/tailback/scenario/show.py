@@ -18,7 +18,7 @@ from tailback.limits import MAX_OUTSTANDING
 from tailback.scenario.congestion import ack_every, kinds, section_of
 from tailback.scenario.controllers import Controllers
 from tailback.scenario.document import from_yaml
-from tailback.scenario.fields import Part
+from tailback.scenario.fields import Section
 from tailback.scenario.headroom import headrooms, shared
 from tailback.scenario.host_control import iio_threshold, pcie_threshold
 from tailback.scenario.host_path import FOLLOW_FROM_PRESET, HostPath
@@ -245,7 +245,7 @@ def _derived_values(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any,
         if part.uses_ecn and not part.ecn:
             found["ecn"] = (True, "dctcp needs marks")
         return found
-    if not isinstance(part, Part) or not profiles_of(part):
+    if not isinstance(part, Section) or not profiles_of(part):
         return {}
     # A value that depends on the link rate stays null if rates differ.
     each = [resolve(part, rate) for rate in sorted(set(scenario.network.host_rates))]
@@ -260,7 +260,7 @@ def _derived_values(scenario: Scenario, part: BaseModel) -> dict[str, tuple[Any,
 
 def _of_profile(scenario: Scenario, part: BaseModel, name: str) -> dict[str, tuple[Any, str]]:
     """The value of a setting in its profile."""
-    if not isinstance(part, Part) or not profiles_of(part) or name not in parameters(part):
+    if not isinstance(part, Section) or not profiles_of(part) or name not in parameters(part):
         return {}
     return _derived_values(scenario, part.model_copy(update={name: None}))
 

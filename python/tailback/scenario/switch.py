@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from tailback.scenario import declared
 from tailback.scenario.by_rate import at_rate, rates_of
 from tailback.scenario.classes import Classification, Pools, Priorities, Weights
-from tailback.scenario.fields import Part, refuse, setting
+from tailback.scenario.fields import Section, refuse, setting
 from tailback.units import format_rate, format_size
 
 
@@ -86,7 +86,7 @@ class Trimming(declared.Trimming):
     )
 
 
-class _Classified(Part):
+class _Classified(Section):
     qos: Classification = Field(
         default_factory=Classification, description="Classes of the packets that arrive."
     )

@@ -1,6 +1,6 @@
 """Topologies of a scenario: cable, star, dumbbell, leaf-spine, fat trees, rails.
 
-Each form is a `Part` with its own keys and gives a `Network`. Hosts are numbered from the first switch to the
+Each form is a `Section` with its own keys and gives a `Network`. Hosts are numbered from the first switch to the
 last, `h0`, `h1` and so on, unless the form says otherwise.
 """
 
@@ -17,7 +17,7 @@ from tailback.limits import (
     MAX_STAR_HOSTS,
 )
 from tailback.scenario.declared import Link
-from tailback.scenario.fields import ByKind, Part, refuse, setting
+from tailback.scenario.fields import ByKind, Section, refuse, setting
 from tailback.scenario.graph import File, Graph
 from tailback.scenario.network import Network, ReadFile, Wire, mesh
 from tailback.scenario.veth import VethTopology
@@ -52,7 +52,7 @@ def _few_links(field: str, hosts: int, lower: int, spines: int) -> None:
         raise refuse(field, f"{links} links in all", f"at most {MAX_LINKS}")
 
 
-class PointToPoint(Part):
+class PointToPoint(Section):
     """Two hosts h0 and h1 on one cable, back to back, without a switch. The link is h0-h1.
 
     Only the NICs pause each other, those of hosts with a host.path; a section `switch` is refused.
@@ -65,7 +65,7 @@ class PointToPoint(Part):
         return Network(["h0", "h1"], [], _mesh(["h0"], ["h1"], self.link))
 
 
-class BridgeTopology(Part):
+class BridgeTopology(Section):
     """Hosts h0, h1, ... around a Linux host br0 that forwards between them, which `bridge` describes."""
 
     kind: Literal["bridge"] = Field(description="The form of the network.")
@@ -77,7 +77,7 @@ class BridgeTopology(Part):
         return Network(hosts, [], _mesh(hosts, ["br0"], self.link), bridges=["br0"])
 
 
-class Star(Part):
+class Star(Section):
     """Hosts h0, h1, ... around one switch sw0; host i is at its port i."""
 
     kind: Literal["star"] = Field(description="The form of the network.")
@@ -89,7 +89,7 @@ class Star(Part):
         return Network(hosts, ["sw0"], _mesh(hosts, ["sw0"], self.link))
 
 
-class Dumbbell(Part):
+class Dumbbell(Section):
     """Hosts left0, left1, ... at switch sw0 and right0, right1, ... at switch sw1, one link between both."""
 
     kind: Literal["dumbbell"] = Field(description="The form of the network.")
@@ -108,7 +108,7 @@ class Dumbbell(Part):
         return Network([*left, *right], ["sw0", "sw1"], wires)
 
 
-class LeafSpine(Part):
+class LeafSpine(Section):
     """Two tiers: every leaf switch leaf0, leaf1, ... has a link to every spine switch spine0, spine1, ..."""
 
     kind: Literal["leaf-spine"] = Field(description="The form of the network.")
@@ -138,7 +138,7 @@ class LeafSpine(Part):
         return Network(hosts, leaves + spines, wires)
 
 
-class TwoLevelFatTree(Part):
+class TwoLevelFatTree(Section):
     """A fat tree of two levels; the oversubscription of the leaves determines the number of spine switches."""
 
     kind: Literal["fat-tree-2level"] = Field(description="The form of the network.")
@@ -182,7 +182,7 @@ class TwoLevelFatTree(Part):
         return Network(hosts, leaves + spines, wires)
 
 
-class FatTree(Part):
+class FatTree(Section):
     """A k-ary fat tree: k pods of k/2 edge and k/2 aggregation switches, (k/2)^2 cores, k^3/4 hosts.
 
     Pod p holds edge and aggregation switches p*k/2 to (p+1)*k/2 - 1; the j-th aggregation switch of each pod
@@ -222,7 +222,7 @@ class FatTree(Part):
         return Network(hosts, edges + aggs + cores, wires, notes)
 
 
-class RailOptimised(Part):
+class RailOptimised(Section):
     """Servers with several NICs: NIC i of every server of a unit is at rail switch i of that unit.
 
     A host is one NIC: s0n3 is NIC 3 of server 0. Unit u has the rail switches u*nics to (u+1)*nics - 1, and

@@ -18,9 +18,9 @@ from tailback.scenario.collectives import (
     ReduceScatter,
     Roce,
 )
-from tailback.scenario.controllers import Kind
+from tailback.scenario.controllers import ControllerName
 from tailback.scenario.declared import Message, RunTime, Start
-from tailback.scenario.fields import ByKind, Dscp, Part, Priority, like, refuse, setting, stop_after_start
+from tailback.scenario.fields import ByKind, Dscp, Priority, Section, like, refuse, setting, stop_after_start
 from tailback.scenario.hosts import ALL_HOSTS, HostSet
 from tailback.scenario.veth import Ping, UdpFlood, XdpFrames
 from tailback.units import duration, format_duration, size
@@ -32,7 +32,7 @@ _ROCE_ROCKS_SECTION = '"RoCE Rocks without PFC", section'
 _ALL_HOSTS_SOURCE = "assumption: the whole network takes part"
 
 
-class _Ends(Part):
+class _Ends(Section):
     """Sources, destinations and traffic class."""
 
     # from is a keyword of Python; Arrow tables and the plan say src and dst.
@@ -53,7 +53,7 @@ class _Controlled(_Ends):
 
     priority: Priority = like(Roce, "priority")
     dscp: Dscp | None = like(Roce, "dscp")
-    congestion: Kind | None = like(Roce, "congestion")
+    congestion: ControllerName | None = like(Roce, "congestion")
 
 
 class Write(declared.Write, _Controlled):
@@ -70,7 +70,7 @@ class Write(declared.Write, _Controlled):
         return self
 
 
-class WriteLatency(Part):
+class WriteLatency(Section):
     """One small RDMA WRITE at a time, answered by another, as ib_write_lat does, from from to to."""
 
     model_config = ConfigDict(populate_by_name=False)
@@ -82,7 +82,7 @@ class WriteLatency(Part):
     to: HostSet = Field(description="The hosts that answer: h0, h0..h15, all, or a list of these.")
     priority: Priority = like(Roce, "priority")
     dscp: Dscp | None = like(Roce, "dscp")
-    congestion: Kind | None = like(Roce, "congestion")
+    congestion: ControllerName | None = like(Roce, "congestion")
     message: Message = setting(size("2B"), "Size of a message.", f"{_PERFTEST_LAT} -s")
     iterations: int | None = setting(
         1000,
@@ -110,7 +110,7 @@ class TcpStreams(declared.TcpConnections, _Ends):
         return self
 
 
-class Churn(Part):
+class Churn(Section):
     """Connections that come and go: at regular intervals some hosts are chosen to start new queue pairs.
 
     The hosts of each round are drawn anew, and so is how long each queue pair lasts. While it does, it keeps
@@ -151,7 +151,7 @@ class Churn(Part):
     )
     priority: Priority = like(Roce, "priority")
     dscp: Dscp | None = like(Roce, "dscp")
-    congestion: Kind | None = like(Roce, "congestion")
+    congestion: ControllerName | None = like(Roce, "congestion")
     message: int = like(declared.Write, "message")
     depth: int = like(declared.Write, "depth")
     start: int = like(declared.Write, "start", "The first round.")
@@ -173,7 +173,7 @@ class Churn(Part):
         return self
 
 
-class Flows(Part):
+class Flows(Section):
     """Single messages from a list, each on its own queue pair."""
 
     kind: Literal["flows"] = Field(description="The kind of traffic.")
@@ -197,7 +197,7 @@ class Flows(Part):
     )
     priority: Priority = like(Roce, "priority", "Priority (PCP) of data and ACKs, where the list gives none.")
     dscp: Dscp | None = like(Roce, "dscp")
-    congestion: Kind | None = like(Roce, "congestion")
+    congestion: ControllerName | None = like(Roce, "congestion")
     start: Start | None = setting(
         None,
         "When the first message is posted; all others move with it. null: as the list has it.",
@@ -214,7 +214,7 @@ class Flows(Part):
         return self
 
 
-class Poisson(Part):
+class Poisson(Section):
     """Messages of random sizes at random times between random hosts: an open system under a given load.
 
     Every host posts messages with exponentially distributed gaps. Sizes are drawn from a distribution,
@@ -240,7 +240,7 @@ class Poisson(Part):
     hosts: HostSet = setting((ALL_HOSTS,), "Hosts that send and receive.", _ALL_HOSTS_SOURCE)
     priority: Priority = like(Roce, "priority")
     dscp: Dscp | None = like(Roce, "dscp")
-    congestion: Kind | None = like(Roce, "congestion")
+    congestion: ControllerName | None = like(Roce, "congestion")
     start: int = like(declared.Write, "start", "When the arrivals begin.")
     stop: RunTime | None = like(declared.Write, "stop", "When the arrivals end; null: with the run.")
 
@@ -250,7 +250,7 @@ class Poisson(Part):
         return self
 
 
-class Incast(Part):
+class Incast(Section):
     """Bursts: many hosts send a message to the same receiver at the same moment, at regular intervals.
 
     Receiver and senders of each burst are drawn anew. Each message is on a queue pair of its own.
@@ -281,7 +281,7 @@ class Incast(Part):
     )
     priority: Priority = like(Roce, "priority")
     dscp: Dscp | None = like(Roce, "dscp")
-    congestion: Kind | None = like(Roce, "congestion")
+    congestion: ControllerName | None = like(Roce, "congestion")
     start: int = like(declared.Write, "start", "The first burst.")
     stop: RunTime | None = like(
         declared.Write, "stop", "No burst from here on; null: until the end of the run."
@@ -298,7 +298,7 @@ class Incast(Part):
         return self
 
 
-class Permutation(Part):
+class Permutation(Section):
     """Every host sends one message to one other host, and receives one: a random derangement each round."""
 
     kind: Literal["permutation"] = Field(description="The kind of traffic.")
@@ -310,7 +310,7 @@ class Permutation(Part):
     interval: Start = setting(0, "Time between the starts of two rounds.", "assumption: all at once")
     priority: Priority = like(Roce, "priority")
     dscp: Dscp | None = like(Roce, "dscp")
-    congestion: Kind | None = like(Roce, "congestion")
+    congestion: ControllerName | None = like(Roce, "congestion")
     start: int = like(declared.Write, "start", "The first round.")
 
 

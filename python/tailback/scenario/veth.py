@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from tailback.scenario import declared
-from tailback.scenario.fields import Part, refuse, setting, stop_after_start
+from tailback.scenario.fields import Section, refuse, setting, stop_after_start
 from tailback.scenario.network import Network
 from tailback.scenario.qdisc import Noqueue, Qdisc
 from tailback.units import SIZE, duration, format_duration, size
@@ -28,7 +28,7 @@ MAX_TX_USECS_PS = duration("8s")
 _Payload = Annotated[int, SIZE.between("1B", "1472B")]
 
 
-class VethTopology(Part):
+class VethTopology(Section):
     """The namespaces producer and consumer of one machine, joined by a veth pair; there are no hosts.
 
     The section `veth` describes it.
@@ -74,7 +74,7 @@ class Veth(declared.Veth):
         return self
 
 
-class _Between(Part):
+class _Between(Section):
     kind: str
     from_: Namespace = Field(
         "producer",

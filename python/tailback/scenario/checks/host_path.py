@@ -1,17 +1,17 @@
-"""Conflicts of host paths and memory traffic."""
+"""Conflicts of host paths, memory traffic, RHCC and hostCC."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tailback.errors import Path, found
 from tailback.scenario.headroom import least_quanta, too_few_quanta
 from tailback.scenario.host_path import CELL_BYTES, MAX_INTERFACE_MTU, HostPath
 from tailback.scenario.hosts import names
-from tailback.scenario.model import Scenario
+from tailback.scenario.model import Host, Scenario
 from tailback.scenario.receive_buffer import host_paths_of, lossless_of, mlx5_headroom, thresholds
 from tailback.scenario.traffic import TcpStreams
-from tailback.units import format_duration, format_size
+from tailback.units import format_duration, format_rate, format_size
 
 
 def path_conflicts(scenario: Scenario) -> Iterator[tuple[Path, str]]:
@@ -94,3 +94,27 @@ def _tcp_behind_path(scenario: Scenario, behind: set[str]) -> Iterator[tuple[Pat
                 text = f"found TCP at {hosts[0]}, which has a host.path, expected hosts without one: "
                 yield ("traffic", index, key), f"{text}TCP does not cross host paths in this model"
                 break
+
+
+def host_control_conflicts(host: Host, rates: Iterable[int]) -> Iterator[tuple[Path, str]]:
+    """Conflicts between RHCC and hostCC, and with links of these rates."""
+    line = min(rates)
+    if host.rhcc.sender and host.rhcc.floor > line:
+        yield (
+            ("host", "rhcc", "floor"),
+            f"found {format_rate(host.rhcc.floor)}, expected at most the link's rate, {format_rate(line)}",
+        )
+    for on, path in (
+        (host.rhcc.receiver, ("host", "rhcc", "receiver")),
+        (host.hostcc.enabled, ("host", "hostcc", "enabled")),
+    ):
+        if on and host.path is None and not host.path_by_host:
+            yield (
+                path,
+                "found true, expected false without host.path: there is no IIO whose counter it could read",
+            )
+    if host.rhcc.receiver and host.hostcc.enabled:
+        yield (
+            ("host", "hostcc", "enabled"),
+            "found true, expected false with rhcc.receiver: both set the CPUs' memory bandwidth",
+        )
