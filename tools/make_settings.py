@@ -139,7 +139,7 @@ def controllers_module() -> str:
             f"reads_switches={uses['telemetry']}, counts_hops={uses['hop_count']}, "
             f"marks={uses['cnps']}, signals=({shows})),\n"
         )
-    text += '}\n"""What else is known of each, and of what acts beside one of them."""\n'
+    text += '}\n"""Facts about each controller, and about host control beside them."""\n'
     return text
 
 

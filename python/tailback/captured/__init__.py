@@ -51,7 +51,7 @@ _MAGIC = {
 
 
 def _packed(path: Path) -> str | None:
-    """What a file is that is no capture, in words, where its first bytes tell it."""
+    """Description of a file that is not a capture, if its first bytes identify it."""
     with path.open("rb") as file:
         begin = file.read(8)
     if not begin:

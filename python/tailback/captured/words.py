@@ -187,7 +187,7 @@ def _not_read(data: Data) -> Iterable[Finding]:
 
 
 def _of_one_moment(data: Data) -> bool:
-    """Whether several frames have a time, and all the same, as where a converter did not know the times."""
+    """True if all frames (two or more) have the same time, as from a converter that did not know the times."""
     return data["frames"] - data["clock"]["without_time"] > 1 and not data["duration_ps"]
 
 

@@ -1,4 +1,4 @@
-"""What every command needs: its typer app, exit statuses, and output to the terminal.
+"""Code that every command needs: its typer app, exit statuses, and output to the terminal.
 
 File names, names of scenarios and hosts, and the output of tools may hold control characters that steer a
 terminal or reverse text. All output of the command line goes through this module, which escapes them.

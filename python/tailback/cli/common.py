@@ -1,4 +1,4 @@
-"""What several commands share: options, handling of bad input, the folder and the outcome of a run."""
+"""Code that several commands share: options, handling of bad input, the folder and the outcome of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all executors share: progress of tasks, lost workers, and executors that belong to somebody else."""
+"""Code that all executors share: progress of tasks, lost workers, and executors that belong to somebody else."""
 
 from __future__ import annotations
 

@@ -391,7 +391,7 @@ def _marks(tables: Tables, switch: _Switch) -> None:
 
 
 def _of_queues(tables: Tables, field: str) -> dict[int, list[tuple[str, str]]]:
-    """What a field of QUEUE names: by queue, pairs of port and name."""
+    """The names in a field of QUEUE: for each queue, pairs of port and name."""
     found: dict[int, list[tuple[str, str]]] = {}
     for port, queue, entry in tables.by_class("QUEUE"):
         name = str(entry.get(field, "")).strip("[]").rpartition("|")[2]

@@ -211,7 +211,7 @@ def _json_fault(text: str) -> str:
 
 
 def _other_form(path: Path) -> tuple[str, str] | None:
-    """What a file is that is no JSON, and what SONiC makes a configuration of it with."""
+    """Description of a file that is not JSON, and the tool with which SONiC makes a configuration of it."""
     with path.open(errors="replace") as file:
         text = file.read(1 << 16)
     if not text.strip():

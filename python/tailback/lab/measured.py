@@ -53,7 +53,7 @@ def result_of(lab: Lab, scenario: Scenario, one: RecordedTest, latencies: list[R
 
 
 def _grew(then: int, now: int) -> int:
-    """What a counter grew by; one that fell was reset."""
+    """Difference of a counter; one that fell was reset."""
     return now - then if now >= then else now
 
 

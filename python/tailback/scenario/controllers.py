@@ -703,4 +703,4 @@ CONTROLLER_FACTS: dict[str, ControllerFacts] = {
         ),
     ),
 }
-"""What else is known of each, and of what acts beside one of them."""
+"""Facts about each controller, and about host control beside them."""
