@@ -113,7 +113,7 @@ def tcp_recording(
     whole = pa.concat_tables([plain, more])
     about = entities(sorted({*plain["entity"].to_pylist(), *more["entity"].to_pylist()}))
     return SyntheticRecording(
-        flows=pa.Table.from_pylist(flows),
+        flows=_typed(pa.Table.from_pylist(flows)),
         series=whole,
         entities=about,
         signals=signals_of(whole, about, BIN_PS, bins * BIN_PS),
@@ -136,3 +136,11 @@ def tcp_run(
     assert json.loads(recording.meta_json)["line_rate_bps"]["h0"] == LINE
     made = tcp_plan(senders, mixed, connections)
     return result_of(made, recording)
+
+
+def _typed(table: pa.Table) -> pa.Table:
+    """Columns of nothing but nulls as the engine has them: whole numbers."""
+    fields = [
+        field.with_type(pa.int64()) if pa.types.is_null(field.type) else field for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))

@@ -237,7 +237,9 @@ def test_what_is_shown_is_the_same_plan(name: str) -> None:
 def test_memory_traffic_fills_the_receive_buffer_first() -> None:
     """The line of traffic starts at memory and reaches the sender's port; without the load there is none."""
     loaded = tailback.run("memory-contention")
-    assert {queue["kind"] for queue in loaded.meta["queues"]} <= set(GROUP_TITLES), "each kind of row has words"
+    assert {queue["kind"] for queue in loaded.meta["queues"]} <= set(GROUP_TITLES), (
+        "each kind of row has words"
+    )
     assert counter(loaded, "h1", "tx_prio3_pause") > 0
     assert counter(loaded, "h0", "rx_prio3_pause") > 0
     assert counter(loaded, "h1", "outbound_pci_stalled_wr") > 0
@@ -247,7 +249,9 @@ def test_memory_traffic_fills_the_receive_buffer_first() -> None:
 
 def test_a_gpu_that_stalls_has_its_nic_pause_the_switch() -> None:
     stalling = tailback.run("gpudirect-pfc")
-    assert {queue["kind"] for queue in stalling.meta["queues"]} <= set(GROUP_TITLES), "each kind of row has words"
+    assert {queue["kind"] for queue in stalling.meta["queues"]} <= set(GROUP_TITLES), (
+        "each kind of row has words"
+    )
     assert counter(stalling, "h1", "tx_prio0_pause") > 0
     assert counter(stalling, "h0", "tx_prio0_pause") == 0
     assert counter(stalling, "h0", "rx_prio0_pause") > 0
