@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tailback_sim::record::{
-    Cells, Counter, Entity, Flow, FlowBlock, FlowBlocks, Read, Series, Signals, SignalRow, SignalEnds, COLUMNS,
+    Cells, Counter, Entity, Flow, FlowBlock, FlowBlocks, Read, Series, SignalEnds, SignalRow, Signals,
+    COLUMNS,
 };
 
 use crate::Failure;

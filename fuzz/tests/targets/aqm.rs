@@ -3,9 +3,9 @@
 use bolero::{check, TypeGenerator};
 use std::collections::BTreeMap;
 use tailback_fuzz::{Clock, Magnitude, Share, Span, END};
-use tailback_proto::aqm::red::EcnThresholds;
 use tailback_proto::aqm::qdisc::Qdisc;
 use tailback_proto::aqm::qdisc::{DropReason, Enqueue, Skb};
+use tailback_proto::aqm::red::EcnThresholds;
 use tailback_proto::units::{Bytes, Rate, Time};
 use tailback_sim::plan::{
     BfifoParameters, CodelParameters, CodelQueueParameters, FqCodelParameters, PfifoParameters, QdiscPlan,

@@ -3,10 +3,12 @@
 use bolero::{check, TypeGenerator};
 use std::collections::VecDeque;
 use tailback_fuzz::{Clock, Magnitude, Span};
+use tailback_proto::flow_control::byte_queue_limits::{
+    Charge, OnFull, Transmit, VethParameters, VethQueue, MAX_TX_USECS, RING_ENTRIES,
+};
 use tailback_proto::flow_control::byte_queue_limits::{Dql, DqlParameters, MAX_LIMIT};
 use tailback_proto::flow_control::pcie_credits::{Credits, PostedCredits};
 use tailback_proto::flow_control::pfc::{pause_span, PauseSink, PauseSource};
-use tailback_proto::flow_control::byte_queue_limits::{Charge, MAX_TX_USECS, OnFull, RING_ENTRIES, Transmit, VethParameters, VethQueue};
 use tailback_proto::flow_control::pfc::{Action, Watchdog, WatchdogParameters};
 use tailback_proto::units::{Rate, Time};
 

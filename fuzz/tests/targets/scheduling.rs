@@ -2,8 +2,8 @@
 
 use bolero::{check, TypeGenerator};
 use tailback_fuzz::{Clock, Magnitude, Span};
-use tailback_proto::interrupts::{Dim, EVENTS_PER_SAMPLE, PROFILES, Sample};
-use tailback_proto::scheduling::{Ets, pick_round_robin};
+use tailback_proto::interrupts::{Dim, Sample, EVENTS_PER_SAMPLE, PROFILES};
+use tailback_proto::scheduling::{pick_round_robin, Ets};
 
 /// Who is picked has something to send, strict classes go first, and a class with a share is served within bounds.
 #[test]

@@ -3,10 +3,10 @@
 
 use bolero::{check, TypeGenerator};
 use tailback_fuzz::{Clock, Magnitude, Span};
-use tailback_proto::transport::rc::{
-    Outgoing, RcParameters, Requester, Responder, SlowRestart, Timeout, NakCause, Verdict,
-};
 use tailback_proto::transport::rc::SelectiveRepeat;
+use tailback_proto::transport::rc::{
+    NakCause, Outgoing, RcParameters, Requester, Responder, SlowRestart, Timeout, Verdict,
+};
 use tailback_proto::transport::tcp::{
     AckSegment, ControlParameters, CubicParameters, DataSegment, DctcpParameters, SackBlocks, TcpParameters,
     TcpReceiver, TcpSender,
