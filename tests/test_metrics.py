@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import tailback
 from synthetic import entities, incast, plan, result_of
 from tailback import metrics
 from tailback.live.recording import signals_of
+from tailback.metrics.finding import not_counted
 from tailback.metrics.metric import SECTIONS
 from tailback.results import Result
 from tailback.scenario import load
@@ -401,3 +403,13 @@ def test_a_place_in_the_summary_takes_no_parameters() -> None:
 def test_every_number_of_the_summary_has_the_unit_of_its_declaration() -> None:
     units = {one.name: one.unit for one in metrics.named(["signals.cnps", "pauses.largest_share_of_the_run"])}
     assert units == {"signals.cnps": "count", "pauses.largest_share_of_the_run": "share"}
+
+
+def test_what_a_lab_did_not_count_is_not_none() -> None:
+    bare = SimpleNamespace(meta={"lab": {}}, counter_names=["rx_prio3_pause"])
+    missing = not_counted(bare, "Drops", "rx_out_of_buffer")  # type: ignore[arg-type]
+    assert missing is not None
+    assert (missing.figure, missing.tone) == ("n/a", "warning")
+    assert not_counted(bare, "Pauses", "_pause") is None  # type: ignore[arg-type]
+    simulated = SimpleNamespace(meta={}, counter_names=[])
+    assert not_counted(simulated, "Drops", "rx_out_of_buffer") is None  # type: ignore[arg-type]

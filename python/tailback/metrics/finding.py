@@ -59,6 +59,13 @@ def findings(result: Recorded) -> list[Finding]:
     return found
 
 
+def not_counted(result: Recorded, what: str, *counters: str) -> Finding | None:
+    """Of a real lab: the finding that nothing counted it, where no counter with one of these names was recorded."""
+    if "lab" not in result.meta or any(part in name for name in result.counter_names for part in counters):
+        return None
+    return Finding(what, text.MISSING, "No counter of it was recorded.", "warning")
+
+
 def since_in_words(summary: dict[str, Any]) -> str:
     """What the goodput and fairness figures are about, in words."""
     if summary["convergence_s"] is None:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tailback import text
-from tailback.metrics.finding import Finding, finding
+from tailback.metrics.finding import Finding, finding, not_counted
 from tailback.metrics.metric import NAN, metric, part, summarise
 from tailback.metrics.spans import Since, last_start, since_s
 from tailback.recorded.run import Recorded
@@ -122,6 +122,10 @@ def _told_in_words(losses: dict[str, Any]) -> str:
 def drops_finding(result: Recorded) -> Finding:
     summary = summarise(result)
     losses = summary["losses"]
+    if not losses["dropped_packets"] and (
+        unknown := not_counted(result, "Drops", "rx_out_of_buffer", "qdisc_drop", "discard")
+    ):
+        return unknown
     if not losses["dropped_packets"]:
         words = "No packet was dropped."
         told = _told_in_words(losses)

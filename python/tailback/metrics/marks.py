@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow.compute as pc
 
 from tailback import text
-from tailback.metrics.finding import Finding, finding
+from tailback.metrics.finding import Finding, finding, not_counted
 from tailback.metrics.losses import counted
 from tailback.metrics.metric import NAN, metric, summarise
 from tailback.metrics.spans import Since, since_s
@@ -68,6 +68,10 @@ def cnp_delay(result: Recorded, since: Since = "start") -> float:
 def marks_finding(result: Recorded) -> Finding:
     summary = summarise(result)
     signals = summary["signals"]
+    if not signals["ecn_marked_packets"] and (
+        unknown := not_counted(result, "ECN marks", "ecn_marked", "red_marked", "qdisc_marked")
+    ):
+        return unknown
     cnps = list(summary["protocols"]) != [TCP]  # TCP's echoes are told with TCP
     if not signals["ecn_marked_packets"] and signals["cnps"]:  # end points with real packets
         words = "No queue of this run has marked a packet, but the network outside of it: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tailback import text
-from tailback.metrics.finding import Finding, finding
+from tailback.metrics.finding import Finding, finding, not_counted
 from tailback.metrics.metric import NAN, metric, part, summarise
 from tailback.metrics.spans import Since, last_start, since_s
 from tailback.recorded.bins import PS_PER_S
@@ -105,7 +105,7 @@ def pauses_finding(result: Recorded) -> Finding:
     if not pauses["frames"]:
         if not pauses["lossless_priorities"]:
             return Finding("Pauses", "off", "No priority is under PFC in this scenario.")
-        return Finding("Pauses", "none", "PFC was never needed.")
+        return not_counted(result, "Pauses", "_pause") or Finding("Pauses", "none", "PFC was never needed.")
     longest = pauses["paused_longest"]
     # A run that is shorter has no second.
     second = (

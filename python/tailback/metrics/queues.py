@@ -96,6 +96,8 @@ def standing_queue_finding(result: Recorded) -> Finding:
     if standing is None and not summary["queues_recorded"]:
         words = f"Of this run only {summary['recorded']} are recorded."
         return Finding("Standing queue", text.MISSING, words)
+    if standing is None and "lab" in result.meta and not result.meta["queues"]:
+        return Finding("Standing queue", text.MISSING, "No queue was recorded.", "warning")
     if standing is None:
         those = "Those queues that record.queues chooses" if some else "The queues of the network"
         return Finding("Standing queue", text.MISSING if some else "none", f"{those} stayed empty.")
