@@ -33,7 +33,7 @@ COMMANDS = {
     "sweep": "Run a scenario at many points and seeds, and say what is noise.",
     "fit": "Infer settings from what a lab measured, and predict the rest.",
     "tune": "Look for the settings that serve several workloads best.",
-    "explain": "Say where a run is stuck, what is bad in it and for whom, and which change helps.",
+    "explain": "Say where a run is stuck, and which change helps.",
     "analyze": "Say what a capture of RoCEv2 traffic shows.",
     "point": "Run a congestion point between two interfaces.",
     "endpoint": "Run hosts of a scenario on interfaces, with real packets.",
@@ -44,9 +44,9 @@ COMMANDS = {
     "signals": "Print the congestion signals between nodes.",
     "counters": "Print the counters of hosts and switches as their tools do.",
     "import": "Print a scenario with the switch of a configuration.",
-    "list": "List the built-in scenarios, the published experiments and the measured labs.",
+    "list": "List scenarios, published experiments and measured labs.",
     "schema": "Print the JSON Schema of scenario files.",
-    "reproduce": "Repeat a published experiment, or all, and check its claims; or predict the cells of a measured lab.",
+    "reproduce": "Repeat published experiments, or predict a measured lab.",
 }
 """Commands, each the `app` of the module of its name, with the first line of their help."""
 

@@ -76,7 +76,7 @@ def explain(
         ),
     ] = None,
 ) -> None:
-    """Say where a run is stuck, what is bad in it and for whom, and which change helps.
+    """Say where a run is stuck, and which change helps.
 
     Counters and queue series say what is worth trying. For a simulated run each change is then tried in a run
     of its own, and the gain is measured. Without trials the full stages are named, and no gain.

@@ -16,7 +16,7 @@ app = command_app()
 def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
 ) -> None:
-    """List the built-in scenarios, the published experiments and the measured labs."""
+    """List scenarios, published experiments and measured labs."""
     if as_json:
         from tailback.cli.common import say_json  # loads what reads scenarios
 

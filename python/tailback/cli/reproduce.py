@@ -52,7 +52,7 @@ def reproduce(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repeat a published experiment, or all, and check its claims; or predict the cells of a measured lab.
+    """Repeat published experiments, or predict a measured lab.
 
     Each claim is compared with the result: met, or missed. --json prints reproduce.json and the folder. Of a
     lab DIR gets predictions.csv, predictions.json, and comparison.csv where the table has measured values.
