@@ -18,7 +18,7 @@ from tailback.recorded.bins import PS_PER_S, Bins
 
 THROUGHPUT, COMPLETION, LATENCY, FAIRNESS = "throughput", "completion", "latency", "fairness"
 GOALS = (THROUGHPUT, COMPLETION, LATENCY, FAIRNESS)
-WORK = 0.95
+COMPARED_WORK_SHARE = 0.95
 """Part of what the run delivered whose time is compared: the last part may be one message."""
 SMALL_BYTES = 100_000
 """Messages up to this size are what latency means where no item measures it."""
@@ -56,7 +56,7 @@ class Delivered:
 
     def gain(self, other: Delivered) -> float:
         """How much sooner the other run has done this one's work, as a share."""
-        size = WORK * max(float(self.bytes[-1]), self.whole)
+        size = COMPARED_WORK_SHARE * max(float(self.bytes[-1]), self.whole)
         if not self.bytes[-1]:
             return 1.0 if other.bytes[-1] else 0.0
         first = self.time(0.02 * size)

@@ -17,7 +17,7 @@ from tailback.explain.verdict import Symptom, full_stages, stages_passed
 from tailback.explain.ways import Pair, Port
 from tailback.recorded.standstill import STANDING_STILL
 
-HELPS = 0.2
+MIN_TOLD_GAIN = 0.2
 """A change that helps less than this is not told with what is bad."""
 AS_GOOD = 0.5
 """A setting that helps this part of what the best does is told before hardware that is twice as fast."""
@@ -62,7 +62,7 @@ def _with_remedy(symptom: Symptom, base: Outcome, trials: Sequence[Trial]) -> Sy
         if one.remedy.kind != "host" or symptom.kind in ("stuck", "victim")
     ]
     best = max((gain for gain, _ in gains), default=0.0)
-    if best < HELPS:
+    if best < MIN_TOLD_GAIN:
         return replace(symptom, words=f"{symptom.words} Nothing that was tried helps.")
     enough = [(gain, one) for gain, one in gains if (1 + gain) >= (1 + best) * AS_GOOD]
     gain, trial = max(enough, key=lambda each: (each[1].remedy.is_setting, each[0]))

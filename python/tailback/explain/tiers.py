@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tailback.explain.verdict import Candidate
     from tailback.explain.ways import Port
 
-UNEVEN = 0.75
+COLLISION_MAX_MEAN_SHARE = 0.75
 """Where links are full, the mean of their tier below which it is collisions of flows that make them so, and
 not the tier's capacity."""
 BEHIND = 0.5
@@ -88,7 +88,7 @@ def why(groups: Groups, one: Candidate) -> list[str]:
     if name == HOSTS:
         return said
     tier = of(groups, name)
-    if tier is not None and tier.full and tier.mean < UNEVEN and groups.seen.by_flow:
+    if tier is not None and tier.full and tier.mean < COLLISION_MAX_MEAN_SHARE and groups.seen.by_flow:
         said.append(
             f"Flows collide: ECMP has put more of them on some of these links than on others, which are "
             f"{text.share(tier.mean)} busy on average."

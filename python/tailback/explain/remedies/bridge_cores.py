@@ -8,7 +8,7 @@ from tailback.explain.bridge import core_shares
 from tailback.explain.remedies import Case, Remedy
 from tailback.explain.stages import FULL
 
-CORES = 4
+BRIDGE_CORES_TRIED = 4
 
 
 def remedies(case: Case) -> Iterator[Remedy]:
@@ -17,12 +17,12 @@ def remedies(case: Case) -> Iterator[Remedy]:
         shares = core_shares(case.seen, bridge)
         if shares and max(shares.values()) >= FULL:
             cores = case.setting("bridge.cores") or []
-            more = f"bridge.cores=[{', '.join(f'{{cpu: {number}}}' for number in range(CORES))}]"
+            more = f"bridge.cores=[{', '.join(f'{{cpu: {number}}}' for number in range(BRIDGE_CORES_TRIED))}]"
             yield Remedy(
                 "irqs",
                 "interrupts on more cores",
                 "Spread the interrupts of its ports over more cores (smp_affinity, RSS).",
-                sets=("bridge.ports=[]", *((more,) if len(cores) < CORES else ())),
+                sets=("bridge.ports=[]", *((more,) if len(cores) < BRIDGE_CORES_TRIED else ())),
                 where=bridge,
                 why="One core takes most interrupts and has no time left, while others could take them.",
                 headline=f"one core of {bridge} takes most interrupts",

@@ -8,7 +8,7 @@ from tailback.explain.remedies import Case, Remedy
 from tailback.recorded.setup import ROCE
 from tailback.scenario.presets import Fabric
 
-FAR = 1.5
+OTHER_RATE_MIN_RATIO = 1.5
 """Thresholds that differ by more than this factor from those of the port's rate are of another rate."""
 
 
@@ -76,4 +76,6 @@ def _far(case: Case, rate_bps: int) -> bool:
         for one in model["ecn"] or []
         if one["rate_bps"] in (None, rate_bps)
     ]
-    return any(wanted and not wanted / FAR <= one <= wanted * FAR for one in given)
+    return any(
+        wanted and not wanted / OTHER_RATE_MIN_RATIO <= one <= wanted * OTHER_RATE_MIN_RATIO for one in given
+    )

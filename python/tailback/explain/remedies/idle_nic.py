@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tailback.explain.remedies import Case, Remedy, numbered
 
-IDLE = 0.1
+IDLE_NIC_MAX_LOAD = 0.1
 """A NIC that receives and sends less than this share of its rate idles."""
 _NIC = re.compile(r"s(\d+)n(\d+)")
 """Names of hosts in a topology of servers with several NICs."""
@@ -44,4 +44,4 @@ def _idles(case: Case, host: str) -> bool:
     if host not in seen.network.host_number:
         return False
     ports = [(wire.a, wire.b) for wire in seen.network.wires_of[host]]
-    return all(max(seen.wire_share(port), seen.wire_share(port[::-1])) < IDLE for port in ports)
+    return all(max(seen.wire_share(port), seen.wire_share(port[::-1])) < IDLE_NIC_MAX_LOAD for port in ports)

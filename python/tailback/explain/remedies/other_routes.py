@@ -12,9 +12,9 @@ from tailback.explain.remedies import Case, Remedy, numbered
 from tailback.explain.stages import Figure
 from tailback.text import share
 
-BUSY = 0.6
+BUSY_LINK_MIN_LOAD = 0.6
 """A link that is busier than this may slow down what passes it."""
-UNEVEN = 0.75
+UNEVEN_MAX_MEAN_SHARE = 0.75
 """Where the mean of a tier is below this part of its fullest link, traffic is spread unevenly."""
 MORE_QPS = 8
 """So many times the queue pairs spread traffic evenly enough over a few routes."""
@@ -36,7 +36,7 @@ def uneven(case: Case) -> tiers.Tier | None:
         if tier is None:
             continue
         most = tier.uses[tier.fullest]
-        if most >= BUSY and tier.mean < UNEVEN * most:
+        if most >= BUSY_LINK_MIN_LOAD and tier.mean < UNEVEN_MAX_MEAN_SHARE * most:
             return tier
     return None
 

@@ -13,7 +13,7 @@ from tailback.recorded.setup import ROCE
 LARGEST_MTU = 4096
 DEEP_BYTES = 200_000
 """A standing queue of this size is worth shortening: 16 us at 100 Gbit/s."""
-LESS = 8
+DEPTH_DIVISOR = 8
 """A depth that is so many times smaller keeps a few messages under way."""
 LEAST_RATE = 1000
 """Mbit/s: what Alibaba sets (Li et al., HPCC, SIGCOMM 2019), as the profile `alibaba` has it."""
@@ -52,10 +52,11 @@ def remedies(case: Case) -> Iterator[Remedy]:
     if deep and standing > DEEP_BYTES and (case.pauses or case.seen.meta.get("latency")):
         yield Remedy(
             "depth",
-            f"a depth {LESS} times smaller",
+            f"a depth {DEPTH_DIVISOR} times smaller",
             "Keep fewer messages under way.",
             sets=tuple(
-                f"traffic.{number}.depth={max(1, int(item['depth']) // LESS)}" for number, item in deep
+                f"traffic.{number}.depth={max(1, int(item['depth']) // DEPTH_DIVISOR)}"
+                for number, item in deep
             ),
             where="all",
             why="Senders keep more under way than the network holds without a queue.",
