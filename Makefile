@@ -15,7 +15,7 @@ INSTALLED := $(VENV)/.installed
 ENGINE := $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(VENV)/.demo)
 
 .PHONY: demo install test test-rust test-python test-vm test-tools lint format fuzz fuzz-rust fuzz-python hostile soak headroom checked fit-coverage failure-points \
-	settings docs wheel \
+	settings docs figures wheel \
 	bench scaling mutants lock clean help
 
 help: ## this list
@@ -43,9 +43,11 @@ $(INSTALLED): $(VENV)/bin/maturin $(ENGINE_SOURCES) pyproject.toml
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP_INSTALL) --editable . --no-build-isolation
 	@touch $@
 
+WHEEL_PROFILE ?= release
+
 wheel: $(VENV)/bin/maturin ## build a wheel into dist/, install it into an empty environment and run a scenario there
 	@rm -rf dist
-	@$(BIN)/maturin build --release --locked --quiet --out dist
+	@$(BIN)/maturin build --profile $(WHEEL_PROFILE) --locked --quiet --out dist
 	@sh tools/try-wheel $(PYTHON) dist/*.whl
 
 $(VENV)/.test: $(ENGINE)
@@ -133,11 +135,15 @@ fit-coverage: $(VENV)/.test ## 50 fits of labs whose settings are hidden: how of
 failure-points: $(VENV)/.test ## every call that writes fails, or the process ends there: what is left is looked at
 	$(BIN)/python tests/failure_points/enumerate.py
 
-docs: $(VENV)/.docs ## build the book into site/, warnings as errors
+docs: $(VENV)/.docs ## build the book into site/, with reference and figures from runs; warnings as errors
 	@$(BIN)/python tools/make_reference.py
 	@$(BIN)/python tools/hpcc_departures.py
+	$(BIN)/python tools/book_figures.py --check --quick
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
+
+figures: $(VENV)/.test ## write the book's tables of figures from runs; an hour of CPU time
+	$(BIN)/python tools/book_figures.py
 
 bench: $(INSTALLED) ## packet-hops per CPU-second beside their aims, and whole commands beside the engine's own time
 	$(CARGO) bench --locked --quiet --package tailback-sim --bench hops --bench hpcc
