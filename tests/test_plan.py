@@ -55,6 +55,7 @@ DCQCN = {
     "min_time_between_cnps": 4,
     "cnp_interval_per": "qp",
     "wait_follows_rate": True,
+    "limiter_burst_bytes": 0,
 }
 
 
@@ -105,11 +106,13 @@ def test_everything_set() -> None:
                     "nak_delay": 0,
                     "slow_restart": "loss",
                     "losses_are_cnps": False,
+                    "discarded_cause_cnps": True,
                     "loss_recovery": "go-back-n",
                     "window_packets": None,
                     "reordering": 1,
                     "rto_low": 100_000_000,
                     "rto_high": 320_000_000,
+                    "rto_follows_round_trip": False,
                 },
                 "congestion": [{"dcqcn": DCQCN}],
                 "rhcc": None,

@@ -70,6 +70,7 @@ fn run(child: Discipline, queue_pairs: u32, ect: bool, code: u32, longest: Time,
         nak_reaction: Time::ZERO,
         nak_delay: Time::ZERO,
         losses_are_cnps: false,
+        discarded_cause_cnps: true,
         selective: None,
     };
     let mut tbf = Qdisc::from(Discipline::tbf(&TBF, child.into()));

@@ -14,6 +14,7 @@ const SELECTIVE: SelectiveRepeat = SelectiveRepeat {
     reordering: 1,
     low_timeout: Time::from_us(50),
     high_timeout: Time::from_us(160),
+    unmeasured_timeout: None,
 };
 const PARAMETERS: RcParameters =
     RcParameters { slow_restart: SlowRestart::Loss, selective: Some(SELECTIVE), ..rc_link::PARAMETERS };
@@ -210,6 +211,26 @@ fn a_flight_that_grows_has_the_time_of_many() {
     assert_eq!(requester.next_timeout(), Some(selective.low_timeout));
     requester.send(&p, at(20), false, 1);
     assert_eq!(requester.next_timeout(), Some(selective.high_timeout));
+}
+
+/// RFC 6298: SRTT + 4 RTTVAR once a round trip was measured. A packet that goes again is not measured (section 3).
+#[test]
+fn the_timer_follows_the_round_trip() {
+    let at = Time::from_us;
+    let selective = Some(SelectiveRepeat { unmeasured_timeout: Some(at(4000)), ..SELECTIVE });
+    let p = RcParameters { ack_every: 1, ack_timeout: at(60_000), selective, ..PARAMETERS };
+    let mut requester = Requester::new(0).with_recovery(&p);
+    requester.post(4);
+    requester.send(&p, at(0), false, 1);
+    assert_eq!(requester.next_timeout(), Some(at(4000)));
+    requester.on_ack(&p, at(1000), 0);
+    requester.send(&p, at(1000), false, 1);
+    assert_eq!(requester.next_timeout(), Some(at(1000 + 1000 + 4 * 500)));
+    assert_eq!(requester.on_timeout(&p, at(4000)), Timeout::Retry);
+    requester.send(&p, at(4000), false, 1);
+    requester.on_ack(&p, at(9000), 1);
+    requester.send(&p, at(9000), false, 1);
+    assert_eq!(requester.next_timeout(), Some(at(9000 + 3000)));
 }
 
 #[test]

@@ -62,7 +62,14 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return str(self.values["cell"]) if self.values.get("cell") else f"line {self.line}"
+        """Its own, with its recovery where it has one; or what makes a row of L3 what it is."""
+        values = self.values
+        if values.get("cell"):
+            return " ".join(str(values[key]) for key in ("cell", "recovery") if values.get(key))
+        if "nrules" in values:
+            tx = "" if values["tx_usecs"] is None else f", tx-usecs {values['tx_usecs']:g}"
+            return f"{values['group']}{tx}, {values['nrules']} rules"
+        return f"line {self.line}"
 
 
 @dataclass(frozen=True)

@@ -439,6 +439,11 @@ class HostPath(Declared):
         "What PCIe has for TLPs, each way. null: the preset's.",
         "PCI Express: transfers * lanes * 128/130; assumption: less 2 % for DLLPs",
     )
+    queue_pair_rate: Annotated[int, RATE.between("1Gbps", maximum="100Tbps")] | None = setting(
+        None,
+        "Payload per second of packets of one queue pair that follow each other out of the receive buffer; those of several queue pairs do not wait for each other. null: a queue pair alone is as fast as PCIe.",
+        "assumption: no document says. A ConnectX-5 (openfabric-systems/simllm) drops at its receive buffer where one queue pair sends more than 94 Gbit/s, and not where two send 97.7 together",
+    )
     max_payload: Annotated[int, SIZE.between("128B", maximum="4KiB")] = setting(
         SIZE.parse("256B"),
         "Payload of a full write, a power of two.",
@@ -654,6 +659,11 @@ class Transport(Declared):
         "Each NAK and each timeout is a CNP to the sender's congestion control, too.",
         "assumption: counters of ConnectX senders say that they are, those of BlueField that they are not",
     )
+    discarded_cause_cnps: bool = setting(
+        True,
+        "A marked packet that the transport discards, out of sequence or a duplicate, may cause a CNP.",
+        "assumption: Zhu et al. (DCQCN), SIGCOMM 2015, section 3.1, lets every marked packet cause one",
+    )
     loss_recovery: Literal["go-back-n", "selective-repeat"] = setting(
         "go-back-n",
         "What is retransmitted after a loss. go-back-n: the missing packet and all after it; selective-repeat: only what is missing, while the receiver places packets out of order (IRN).",
@@ -683,6 +693,11 @@ class Transport(Declared):
         "Under selective-repeat: first value of the timer otherwise. It doubles up to ack_timeout.",
         'Mittal et al., "IRN", SIGCOMM 2018, section 4.1',
     )
+    rto_follows_round_trip: bool = setting(
+        False,
+        "Under selective-repeat: the timers start at the smoothed round trip and four times its variation where that is longer than rto_low and rto_high; before a round trip was measured, at adaptive_timeout.",
+        'Mittal et al., "IRN", SIGCOMM 2018, section 4.1, has fixed timers; RFC 6298 has those that follow',
+    )
 
 
 class Tcp(Declared):
@@ -692,6 +707,14 @@ class Tcp(Declared):
         "cubic",
         "Congestion control: cubic (RFC 9438), newreno (RFC 5681, RFC 6582) or dctcp (RFC 8257).",
         "Linux net/ipv4/Kconfig: DEFAULT_CUBIC",
+    )
+    cubic_beta: float = setting(
+        0.7,
+        "CUBIC: the share of the window that a loss leaves.",
+        "RFC 9438, section 4.6; Linux tcp_cubic.c has 717/1024, module parameter beta",
+        ge=0.1,
+        le=0.95,
+        allow_inf_nan=False,
     )
     mtu: Annotated[int, SIZE.between("576B", maximum="9KiB")] = setting(
         SIZE.parse("1.5KB"),

@@ -177,8 +177,9 @@ impl QueuePair {
             return None;
         }
         if is_marked {
-            let point = congestion.uses().cnps.then_some(&mut self.notification_point);
             let half = &self.receives.half;
+            let answers = self.connection.rc.discarded_cause_cnps || half.responder.takes(bth.psn);
+            let point = (congestion.uses().cnps && answers).then_some(&mut self.notification_point);
             self.cnp_waits |= half.on_marked(now, point, *min_time_between_cnps, context.counters);
         }
         if self.is_failed {
@@ -839,6 +840,8 @@ impl SendingHalf {
         if self.uses.acks {
             let packet = BurstPacket { sequence: out.sequence, wire_bytes, is_last };
             stamp = self.pacer.pace_burst(now, &packet, rate, common.line_rate);
+        } else if let Some(burst) = common.congestion.burst_bytes() {
+            self.pacer.pace_limited(now, wire_bytes, rate, burst);
         } else {
             self.pacer.pace(now, wire_bytes, rate);
         }
@@ -1089,6 +1092,16 @@ impl Pacer {
         // Below 2^53 ps the product and the quotient are exact to a picosecond. Through a signed number, because that is
         // one instruction of the processor.
         self.next_at = now + Time((wire_bytes as f64 * 8e12 / rate) as i64 as u64);
+        self.waits_by = rate;
+    }
+
+    /// The same of a limiter that lets `burst_bytes` go at once, and then waits as long as they take at `rate`.
+    pub fn pace_limited(&mut self, now: Time, wire_bytes: u32, rate: f64, burst_bytes: NonZeroU64) {
+        let Some(burst) = &mut self.burst else { return self.pace(now, wire_bytes, rate) };
+        burst.wire_bytes += wire_bytes as u64;
+        let owed =
+            if burst.wire_bytes < burst_bytes.get() { 0 } else { std::mem::take(&mut burst.wire_bytes) };
+        self.next_at = now + Time((owed as f64 * 8e12 / rate) as u64);
         self.waits_by = rate;
     }
 

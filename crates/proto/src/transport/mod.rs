@@ -1,4 +1,5 @@
 //! Reliable delivery.
 
 pub mod rc;
+mod round_trips;
 pub mod tcp;

@@ -24,6 +24,7 @@
 //!
 //! Leaves out: credits in the AETH, and the 1x to 4x slack that the specification allows the timer.
 
+use super::round_trips::RoundTrips;
 use crate::parameters::DELAYS;
 use crate::units::Time;
 use crate::wire::bth::MAX_24_BITS;
@@ -71,6 +72,8 @@ pub struct RcParameters {
     pub nak_delay: Time,
     /// True if each NAK and each timeout is also a CNP to congestion control.
     pub losses_are_cnps: bool,
+    /// Whether a marked packet that the transport does not take may cause a CNP.
+    pub discarded_cause_cnps: bool,
     /// Selective repeat; `None`: go-back-N.
     pub selective: Option<SelectiveRepeat>,
 }
@@ -124,6 +127,9 @@ parameters! {
         /// Each NAK and each timeout is a CNP to the sender's congestion control, too.
         losses_are_cnps: bool = false,
             source "assumption: counters of ConnectX senders say that they are, those of BlueField that they are not";
+        /// A marked packet that the transport discards, out of sequence or a duplicate, may cause a CNP.
+        discarded_cause_cnps: bool = true,
+            source "assumption: Zhu et al. (DCQCN), SIGCOMM 2015, section 3.1, lets every marked packet cause one";
         /// What is retransmitted after a loss. go-back-n: the missing packet and all after it; selective-repeat: only
         /// what is missing, while the receiver places packets out of order (IRN).
         loss_recovery: LossRecovery = LossRecovery::GoBackN, of LossRecovery::ALL,
@@ -139,6 +145,10 @@ parameters! {
         rto_low: Time = Time::from_us(100), in TIMEOUT_RANGE, source "Mittal et al., \"IRN\", SIGCOMM 2018, section 4.1";
         /// Under selective-repeat: first value of the timer otherwise. It doubles up to ack_timeout.
         rto_high: Time = Time::from_us(320), in TIMEOUT_RANGE, source "Mittal et al., \"IRN\", SIGCOMM 2018, section 4.1";
+        /// Under selective-repeat: the timers start at the smoothed round trip and four times its variation where that is
+        /// longer than rto_low and rto_high; before a round trip was measured, at adaptive_timeout.
+        rto_follows_round_trip: bool = false,
+            source "Mittal et al., \"IRN\", SIGCOMM 2018, section 4.1, has fixed timers; RFC 6298 has those that follow";
     }
 }
 
@@ -166,11 +176,15 @@ impl TransportParameters {
             nak_reaction: self.nak_reaction,
             nak_delay: self.nak_delay,
             losses_are_cnps: self.losses_are_cnps,
+            discarded_cause_cnps: self.discarded_cause_cnps,
             selective: selective.map(|window| SelectiveRepeat {
                 window,
                 reordering: self.reordering,
                 low_timeout: self.rto_low,
                 high_timeout: self.rto_high,
+                unmeasured_timeout: self
+                    .rto_follows_round_trip
+                    .then(|| self.adaptive_timeout.unwrap_or(self.ack_timeout)),
             }),
         }
     }
@@ -436,6 +450,8 @@ impl Requester {
             ack_request |= retransmission;
             if retransmission {
                 board.sent_again(sequence);
+            } else {
+                board.sent_first(sequence, now);
             }
             // A flight that grows beyond few packets gets the timeout for many.
             if was_few && self.sent - self.una >= FEW_PACKETS_IN_FLIGHT && self.deadline != Time::NEVER {
@@ -494,7 +510,7 @@ impl Requester {
         let Some(board) = &mut self.board else { return (newly, false) };
         if answered >= self.una && answered < self.sent && !self.failed {
             match cause {
-                NakCause::Arrived => board.arrived(answered),
+                NakCause::Arrived => board.arrived(answered, now),
                 NakCause::Trimmed => board.trimmed(answered),
             }
         }
@@ -561,7 +577,7 @@ impl Requester {
         }
         let newly = upto - self.una;
         if let Some(board) = &mut self.board {
-            board.acknowledged(self.una, upto);
+            board.acknowledged(self.una, upto, now);
             self.window_end = upto + board.p.window as u64;
         } else if self.window_end != u64::MAX {
             // The window grows by as much as was acknowledged. It is dropped once all that is posted may go.
@@ -584,8 +600,7 @@ impl Requester {
     fn timeout(&self, p: &RcParameters) -> Time {
         let first = match &self.board {
             None => p.first_timeout,
-            Some(board) if self.sent - self.una < FEW_PACKETS_IN_FLIGHT => board.p.low_timeout,
-            Some(board) => board.p.high_timeout,
+            Some(board) => board.first_timeout(self.sent - self.una),
         };
         p.timeout_after(first, self.timeouts)
     }
@@ -784,6 +799,9 @@ pub struct SelectiveRepeat {
     pub low_timeout: Time,
     /// First value of the timer otherwise.
     pub high_timeout: Time,
+    /// First value of the timer before a round trip was measured, where the timer follows the round trip: it starts at
+    /// RFC 6298's timeout then, and not below the two values above. `None`: it does not.
+    pub unmeasured_timeout: Option<Time>,
 }
 
 /// Why a responder answers a packet with a NAK.
@@ -916,6 +934,10 @@ pub(super) struct Scoreboard {
     /// The end of what was sent before the losses were noticed: until it is acknowledged, they count as one
     /// loss.
     recovery_end: u64,
+    /// The packet whose round trip is being measured, and when it was sent. One at a time, and none that was sent again
+    /// (RFC 6298, section 3).
+    timed: Option<(u64, Time)>,
+    round_trips: RoundTrips,
 }
 
 impl Scoreboard {
@@ -928,11 +950,40 @@ impl Scoreboard {
             resend: first,
             lost_end: first,
             recovery_end: first,
+            timed: None,
+            round_trips: RoundTrips::default(),
+        }
+    }
+
+    /// A packet is sent for the first time.
+    pub fn sent_first(&mut self, sequence: u64, now: Time) {
+        if self.p.unmeasured_timeout.is_some() && self.timed.is_none() {
+            self.timed = Some((sequence, now));
+        }
+    }
+
+    /// An answer says that a packet, or all packets up to it, has arrived.
+    fn answered(&mut self, sequence: u64, up_to_it: bool, now: Time) {
+        if let Some((timed, at)) = self.timed {
+            if timed == sequence || (up_to_it && timed < sequence) {
+                self.round_trips.add(now - at);
+                self.timed = None;
+            }
+        }
+    }
+
+    /// First value of the timer, with `in_flight` packets in flight.
+    pub fn first_timeout(&self, in_flight: u64) -> Time {
+        let floor = if in_flight < FEW_PACKETS_IN_FLIGHT { self.p.low_timeout } else { self.p.high_timeout };
+        match self.p.unmeasured_timeout {
+            None => floor,
+            Some(unmeasured) => floor.max(self.round_trips.timeout().unwrap_or(unmeasured)),
         }
     }
 
     /// A packet has arrived ahead of a gap.
-    pub fn arrived(&mut self, sequence: u64) {
+    pub fn arrived(&mut self, sequence: u64, now: Time) {
+        self.answered(sequence, false, now);
         self.arrived.set(sequence, self.p.window);
         self.trimmed.take(sequence);
         self.highest = self.highest.max(sequence + 1);
@@ -947,7 +998,8 @@ impl Scoreboard {
     }
 
     /// All packets before `upto` have arrived; those before `una` were known to have.
-    pub fn acknowledged(&mut self, una: u64, upto: u64) {
+    pub fn acknowledged(&mut self, una: u64, upto: u64, now: Time) {
+        self.answered(upto - 1, true, now);
         (una..upto).for_each(|sequence| _ = self.arrived.take(sequence));
         self.trimmed.acknowledged(una, upto);
         self.resend = self.resend.max(upto);
@@ -974,6 +1026,9 @@ impl Scoreboard {
 
     /// A packet is being sent again.
     pub fn sent_again(&mut self, sequence: u64) {
+        if self.timed.is_some_and(|(timed, _)| timed == sequence) {
+            self.timed = None;
+        }
         if !self.trimmed.take(sequence) {
             self.resend = sequence + 1;
         }

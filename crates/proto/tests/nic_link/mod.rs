@@ -36,6 +36,7 @@ pub const CONNECTION: Connection = Connection {
         nak_reaction: Time::ZERO,
         nak_delay: Time::ZERO,
         losses_are_cnps: false,
+        discarded_cause_cnps: true,
         selective: None,
     },
     rnr_retry: 7,

@@ -13,6 +13,7 @@ pub const PARAMETERS: RcParameters = RcParameters {
     nak_reaction: Time::ZERO,
     nak_delay: Time::ZERO,
     losses_are_cnps: false,
+    discarded_cause_cnps: true,
     selective: None,
 };
 /// One way.

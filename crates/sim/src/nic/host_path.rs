@@ -178,7 +178,7 @@ impl Nics {
         if sequenced && !self.recv_qps[qp].half.responder.takes(packet.psn()) {
             payload = 0; // the transport will not take it
         }
-        self.host_paths[self.nics[host].host_path as usize].cross(fabric.run.now, start, payload)
+        self.host_paths[self.nics[host].host_path as usize].cross(fabric.run.now, start, packet.qp, payload)
     }
 
     #[inline(never)] // the transport is in it

@@ -1054,7 +1054,8 @@ fn look_at_mark(
         return (false, false);
     }
     r.np_ecn_marked_roce_packets += 1;
-    let point = r.sends_cnps.then(|| &mut points[r.notification_point as usize]);
+    let answers = model.rc.discarded_cause_cnps || r.half.responder.takes(packet.psn());
+    let point = (r.sends_cnps && answers).then(|| &mut points[r.notification_point as usize]);
     let interval = model.min_time_between_cnps[r.congestion as usize];
     (true, r.half.on_marked(now, point, interval, &mut nic.counters.rdma))
 }

@@ -181,6 +181,7 @@ mod tests {
             pause: PauseParameters::default(),
             pcie: PcieParameters {
                 rate: Rate(10_000_000_000),
+                queue_pair_rate: None,
                 max_payload: Bytes(256),
                 header_credits: 128,
                 iio_lines: 93,

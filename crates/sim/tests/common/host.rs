@@ -8,6 +8,7 @@ use tailback_proto::units::{Bytes, Rate, Time};
 pub fn pcie3(lanes: u64, iio_lines: u32) -> PcieParameters {
     PcieParameters {
         rate: Rate(8_000_000_000 * lanes / 130 * 128 / 100 * 98),
+        queue_pair_rate: None,
         max_payload: Bytes(256),
         header_credits: 128,
         iio_lines,

@@ -17,5 +17,5 @@ def table_of(lab: Lab, path: Path | None, quick: bool = False) -> tuple[bytes, l
     source = read_table(place)
     cells = parse_cells(source, str(place), lab)
     if path is None and quick:
-        cells = [cell for cell in cells if cell.name in lab.quick or f"line {cell.line}" in lab.quick]
+        cells = [cell for cell in cells if cell.name in lab.quick]
     return source, cells, str(place)

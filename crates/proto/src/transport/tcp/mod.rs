@@ -127,6 +127,9 @@ crate::parameters! {
     pub struct TcpSettings {
         /// Congestion control: cubic (RFC 9438), newreno (RFC 5681, RFC 6582) or dctcp (RFC 8257).
         control: Control = Control::Cubic, of Control::ALL, source "Linux net/ipv4/Kconfig: DEFAULT_CUBIC";
+        /// CUBIC: the share of the window that a loss leaves.
+        cubic_beta: f64 = 0.7, in 0.1..=0.95,
+            source "RFC 9438, section 4.6; Linux tcp_cubic.c has 717/1024, module parameter beta";
         /// Largest IP packet; 52 B of it are headers.
         mtu: Bytes = Bytes(1500), in Bytes(576)..=Bytes(9216),
             source "IEEE 802.3: the payload of a frame that is no jumbo frame";
@@ -173,9 +176,11 @@ impl TcpSettings {
             mss: self.mss(),
             control: match self.control {
                 Control::NewReno => ControlParameters::NewReno,
-                Control::Cubic => {
-                    ControlParameters::Cubic(CubicParameters { c: 0.4, beta: 0.7, fast_convergence: true })
-                }
+                Control::Cubic => ControlParameters::Cubic(CubicParameters {
+                    c: 0.4,
+                    beta: self.cubic_beta,
+                    fast_convergence: true,
+                }),
                 Control::Dctcp => {
                     ControlParameters::Dctcp(DctcpParameters { g: 1.0 / 16.0, initial_alpha: 1.0 })
                 }

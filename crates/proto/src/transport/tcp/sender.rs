@@ -16,6 +16,7 @@ use super::control::{Acknowledged, Congestion, Control};
 use super::{
     AckSegment, Burst, ControlParameters, TcpParameters, TcpStatistics, WindowUsage, DUPLICATE_THRESHOLD,
 };
+use crate::transport::round_trips::RoundTrips;
 use crate::units::Time;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -693,11 +694,9 @@ impl Retransmissions {
 /// Estimator and back-off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rto {
-    /// SRTT; `None` before the first RTT.
-    smoothed: Option<Time>,
-    variation: Time,
-    /// Before back-off.
-    base: Time,
+    round_trips: RoundTrips,
+    /// The timeout before the first RTT.
+    initial: Time,
     /// Timeouts in a row.
     backoff: u32,
 }
@@ -705,17 +704,17 @@ pub struct Rto {
 impl Rto {
     /// For a connection without an RTT sample (2.1).
     pub fn new(p: &TcpParameters) -> Self {
-        Rto { smoothed: None, variation: Time::ZERO, base: p.initial_rto, backoff: 0 }
+        Rto { round_trips: RoundTrips::default(), initial: p.initial_rto, backoff: 0 }
     }
 
     /// SRTT.
     pub fn smoothed(&self) -> Option<Time> {
-        self.smoothed
+        self.round_trips.smoothed
     }
 
     /// RTTVAR.
     pub fn variation(&self) -> Time {
-        self.variation
+        self.round_trips.variation
     }
 
     /// Timeouts in a row.
@@ -725,27 +724,14 @@ impl Rto {
 
     /// The timeout now (2.3 to 2.5, 5.5): the minimum holds before back-off, the maximum after it.
     pub fn timeout(&self, p: &TcpParameters) -> Time {
-        let base = self.base.max(p.min_rto);
+        let base = self.round_trips.timeout().unwrap_or(self.initial).max(p.min_rto);
         let doubled = base.0.saturating_mul(1u64.checked_shl(self.backoff).unwrap_or(u64::MAX));
         Time(doubled.min(p.max_rto.0))
     }
 
     /// An RTT was measured. It also ends the back-off.
     pub fn on_rtt(&mut self, rtt: Time) {
-        let smoothed = match self.smoothed {
-            // 2.2
-            None => {
-                self.variation = Time(rtt.0 / 2);
-                rtt
-            }
-            // 2.3, with alpha = 1/8 and beta = 1/4; the variation first, against the old average.
-            Some(old) => {
-                self.variation = Time((3 * self.variation.0 + old.0.abs_diff(rtt.0)) / 4);
-                Time((7 * old.0 + rtt.0) / 8)
-            }
-        };
-        self.smoothed = Some(smoothed);
-        self.base = Time(smoothed.0 + 4 * self.variation.0);
+        self.round_trips.add(rtt);
         self.backoff = 0;
     }
 
