@@ -320,6 +320,9 @@ L1 = Lab(
     ],
     ["repeats", "known_to_tailback", "note"],
     express,
+    misread={
+        "lone_flow_above_94G": "its losses are those of the receiving NIC, and loss_pct is read here as the switch's"
+    },
     fitted_to=FITTED,
     quick=[
         "engine_depth1_8192",
