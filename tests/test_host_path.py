@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -61,6 +62,7 @@ def test_three_lines_are_a_whole_path() -> None:
         "pause": {"quanta": 65_535, "response_delay": 2_017_280},
         "pcie": {
             "rate": 123_510_153_718,
+            "queue_pair_rate": None,
             "max_payload": 256,
             "header_credits": 128,
             "iio_lines": 93,
@@ -231,7 +233,7 @@ def test_what_is_shown_is_the_same_plan(name: str) -> None:
     assert make_plan(loads(text)) == make_plan(scenario)
     # The preset's values are there in numbers.
     assert "iio_lines: 93" in text
-    assert "rate: null" not in text
+    assert not re.search(r"^ *rate: null", text, re.MULTILINE)
 
 
 def test_memory_traffic_fills_the_receive_buffer_first() -> None:

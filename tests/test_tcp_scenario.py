@@ -39,6 +39,7 @@ def tcp(host: str = "") -> dict[str, Any]:
 def test_the_plan_has_linux_defaults() -> None:
     assert tcp() == {
         "control": "cubic",
+        "cubic_beta": 0.7,
         "mtu": 1500,
         "sack": True,
         "ecn": False,

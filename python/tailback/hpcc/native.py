@@ -174,6 +174,7 @@ def _dcqcn(inputs: HpccInputs) -> dict[str, Any]:
         "release_at_max_rate": False,
         "cnp_interval_per": "qp",
         "wait_follows_rate": False,
+        "limiter_burst_bytes": 0,
     }
 
 
