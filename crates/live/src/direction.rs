@@ -118,11 +118,7 @@ impl Direction {
     /// At rest.
     pub fn new(settings: &PointSettings, number: usize, mac: MacAddress) -> Direction {
         Direction {
-            ecn: settings.ecn.map(|ecn| EcnThresholds {
-                k_min_bytes: ecn.k_min_bytes,
-                k_max_bytes: ecn.k_max_bytes,
-                p_max: ecn.p_max,
-            }),
+            ecn: settings.ecn,
             random: seeded(settings.seed.wrapping_mul(2), number as u64),
             mac,
             queue: VecDeque::new(),
@@ -365,7 +361,7 @@ pub(crate) fn uniform(random: &mut Pcg64Mcg) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{EcnSettings, PfcSettings};
+    use crate::settings::PfcSettings;
 
     fn settings() -> PointSettings {
         PointSettings {
@@ -454,7 +450,7 @@ mod tests {
 
     #[test]
     fn what_does_not_say_that_it_may_be_marked_is_not() {
-        let ecn = EcnSettings { k_min_bytes: 0, k_max_bytes: 0, p_max: 1.0 };
+        let ecn = EcnThresholds { k_min_bytes: 0, k_max_bytes: 0, p_max: 1.0 };
         let mut d = direction(&PointSettings { ecn: Some(ecn), ..settings() });
         d.on_frame(Time::ZERO, vec![0; 1226]);
         d.on_frame(Time::ZERO, vec![0; 1226]);

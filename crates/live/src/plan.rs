@@ -4,10 +4,12 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use tailback_proto::aqm::red::EcnParameters;
 use tailback_proto::congestion::builtin::{Congestion, Settings};
 use tailback_proto::congestion::external::ExternalControl;
 use tailback_proto::congestion::parameters::Refused;
 use tailback_proto::congestion::Link;
+use tailback_proto::flow_control::shared_buffer::SharedBufferSettings;
 use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::units::{Rate, Time};
 
@@ -103,38 +105,21 @@ impl LinkPlan {
     }
 }
 
-/// A switch, with the names and meanings of the simulator's `switch_models`.
+/// A switch.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchPlan {
     pub name: String,
     pub latency_ps: u64,
-    pub shared_bytes: u64,
-    pub ingress_alpha: f64,
-    pub egress_alpha: f64,
-    pub lossless: Vec<u8>,
+    pub buffer: SharedBufferSettings,
     pub strict: Vec<u8>,
     pub class_of: Vec<(u8, u8)>,
-    pub ecn: Vec<SwitchEcnPlan>,
-    pub xoff: Option<u64>,
-    pub xon: Option<u64>,
-    pub xon_offset: u64,
+    pub ecn: Vec<EcnParameters>,
+    /// Quanta of its pause frames.
     pub quanta: u16,
     pub ports: Vec<PortPlan>,
     /// Port of each host, by its MAC address.
     pub routes: Vec<([u8; 6], usize)>,
-}
-
-/// Where a switch marks.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SwitchEcnPlan {
-    /// At ports of this rate; `None`: at all ports.
-    pub rate_bps: Option<u64>,
-    pub classes: Vec<u8>,
-    pub k_min_bytes: u64,
-    pub k_max_bytes: u64,
-    pub p_max: f64,
 }
 
 /// A port of a switch.
@@ -225,11 +210,6 @@ pub fn class_table(pairs: &[(u8, u8)]) -> ClassOf {
         table[dscp as usize & 63] = class & 7;
     }
     table
-}
-
-/// A list of classes as bits.
-pub fn mask(classes: &[u8]) -> u8 {
-    classes.iter().fold(0, |mask, class| mask | 1 << (class & 7))
 }
 
 impl LivePlan {

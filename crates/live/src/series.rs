@@ -190,9 +190,10 @@ impl Recorder {
             put(Place::Host(index), "goodput_tx_bps", Kind::Rate, bytes);
         }
         for (s, switch) in switches.iter_mut().enumerate() {
-            let (classes, threshold) = (switch.classes(), switch.ingress_threshold());
+            let classes = switch.classes();
             for p in 0..switch.ports.len() {
                 for class in (0..CLASSES).filter(|class| classes & 1 << class != 0) {
+                    let threshold = switch.ingress_threshold(class);
                     let lane = &mut switch.ports[p].lanes[class];
                     let (bin, [paused, pausing]) = (lane.take_bin(at), lane.pauses(at));
                     let c = &lane.counters;

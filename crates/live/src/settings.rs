@@ -1,6 +1,7 @@
 //! What a congestion point is set by, with nothing left to decide. Times in picoseconds.
 
 use serde::Deserialize;
+use tailback_proto::aqm::red::EcnThresholds;
 use tailback_proto::units::{Rate, Time};
 
 use crate::events::EventSettings;
@@ -16,7 +17,7 @@ pub struct PointSettings {
     /// Most bytes that wait for it, counted with what frames take on the wire.
     pub buffer_bytes: u64,
     /// Where it marks; none: it does not.
-    pub ecn: Option<EcnSettings>,
+    pub ecn: Option<EcnThresholds>,
     /// Where it pauses who sends to it; none: it does not.
     pub pfc: Option<PfcSettings>,
     /// Probability that a frame is lost.
@@ -25,18 +26,6 @@ pub struct PointSettings {
     pub seed: u64,
     /// What it does to single packets.
     pub events: Vec<EventSettings>,
-}
-
-/// Marking of RoCE switches: see [`tailback_proto::aqm::red::EcnThresholds`].
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EcnSettings {
-    /// Bytes up to which nothing is marked.
-    pub k_min_bytes: u64,
-    /// Bytes above which everything is.
-    pub k_max_bytes: u64,
-    /// Probability there.
-    pub p_max: f64,
 }
 
 /// Pauses by what waits.

@@ -1,15 +1,15 @@
-//! A switch with one shared buffer, for frames as bytes: no clock and no I/O. It decides as the simulator's switch does
-//! (`sim/src/fabric/switch.rs`, which has the sources): thresholds of alpha times the free buffer, pauses by ingress group, headroom,
-//! ECN by the queue that a packet leaves behind.
+//! A switch with one shared buffer, for frames as bytes: no clock and no I/O. Its buffer is the simulator's
+//! ([`tailback_proto::flow_control::shared_buffer`]), and it marks by the queue that a packet leaves behind.
 //!
-//! Leaves out: weights of classes, pools, the watchdog of pause storms, and routes that are learned.
+//! Leaves out: weights of classes, the watchdog of pause storms, and routes that are learned.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
-use tailback_proto::aqm::red::EcnThresholds;
+use tailback_proto::aqm::red::{EcnParameters, EcnThresholds};
 use tailback_proto::flow_control::pfc::{pause_span, PauseSink, PauseSource};
+use tailback_proto::flow_control::shared_buffer::{class_bits, Group, Refusal, SharedBuffer};
 use tailback_proto::scheduling::pick_round_robin;
 use tailback_proto::units::Time;
 use tailback_proto::wire::{EtherType, Ethernet, MacAddress, Pfc, FCS_BYTES};
@@ -17,7 +17,7 @@ use tailback_proto::wire::{EtherType, Ethernet, MacAddress, Pfc, FCS_BYTES};
 use crate::counted::{wire_bytes, Sending};
 use crate::direction::{seeded, uniform};
 use crate::frame::{dscp, layout, mark};
-use crate::plan::{class_table, mask, ClassOf, LinkPlan, PortPlan, SwitchEcnPlan, SwitchPlan, CLASSES};
+use crate::plan::{class_table, ClassOf, LinkPlan, PortPlan, SwitchPlan, CLASSES};
 
 /// Most frames in the pipeline: more than a socket holds.
 const MOST_ARRIVING: usize = 1 << 16;
@@ -50,8 +50,7 @@ pub struct Lane {
     max_queued: u64,
     queued_ps: u128,
     sink: PauseSink,
-    shared: u64,
-    headroom: u64,
+    group: Group,
     max_held: u64,
     held_ps: u128,
     source: PauseSource,
@@ -81,7 +80,7 @@ impl Lane {
     fn integrate(&mut self, now: Time) {
         let span = now.saturating_sub(self.changed).ps() as u128;
         self.queued_ps += self.queued as u128 * span;
-        self.held_ps += (self.shared + self.headroom) as u128 * span;
+        self.held_ps += self.group.bytes() as u128 * span;
         self.changed = now;
     }
 
@@ -92,7 +91,7 @@ impl Lane {
             queued_byte_ps: std::mem::take(&mut self.queued_ps),
             max_queued: std::mem::replace(&mut self.max_queued, self.queued),
             held_byte_ps: std::mem::take(&mut self.held_ps),
-            max_held: std::mem::replace(&mut self.max_held, self.shared + self.headroom),
+            max_held: std::mem::replace(&mut self.max_held, self.group.bytes() as u64),
         };
         self.counters.most_queued = self.counters.most_queued.max(bin.max_queued);
         self.counters.most_held = self.counters.most_held.max(bin.max_held);
@@ -138,28 +137,13 @@ pub struct Port {
     pub lost: u64,
 }
 
-impl SwitchPlan {
-    fn thresholds(&self, rate_bps: u64, class: usize) -> Option<EcnThresholds> {
-        let fits = |ecn: &&SwitchEcnPlan| {
-            ecn.rate_bps.is_none_or(|rate| rate == rate_bps) && mask(&ecn.classes) & 1 << class != 0
-        };
-        let found = self.ecn.iter().find(fits)?;
-        Some(EcnThresholds {
-            k_min_bytes: found.k_min_bytes,
-            k_max_bytes: found.k_max_bytes,
-            p_max: found.p_max,
-        })
-    }
-}
-
 /// A switch.
 pub struct Switch {
     plan: SwitchPlan,
-    lossless: u8,
+    buffer: SharedBuffer,
     strict: u8,
     class_of: ClassOf,
     routes: BTreeMap<[u8; 6], usize>,
-    free: u64,
     /// Its ports.
     pub ports: Vec<Port>,
     arriving: VecDeque<(Time, usize, Vec<u8>)>,
@@ -180,7 +164,9 @@ impl Switch {
             peer: port.peer.clone(),
             link: port.link,
             lanes: std::array::from_fn(|_| Lane::default()),
-            ecn: std::array::from_fn(|class| plan.thresholds(port.link.rate_bps, class)),
+            ecn: std::array::from_fn(|class| {
+                EcnParameters::of(&plan.ecn, port.link.rate(), class as u8).map(EcnParameters::thresholds)
+            }),
             free_at: Time::ZERO,
             last_class: 0,
             pending: 0,
@@ -188,11 +174,10 @@ impl Switch {
             lost: 0,
         };
         Switch {
-            lossless: mask(&plan.lossless),
-            strict: mask(&plan.strict),
+            buffer: SharedBuffer::new(&plan.buffer),
+            strict: class_bits(&plan.strict),
             class_of: class_table(&plan.class_of),
             routes: plan.routes.iter().copied().collect(),
-            free: plan.shared_bytes,
             ports: plan.ports.iter().map(port).collect(),
             arriving: VecDeque::new(),
             pauses: VecDeque::new(),
@@ -210,13 +195,9 @@ impl Switch {
         &self.plan.name
     }
 
-    /// Bytes that a group may hold in the shared buffer.
-    pub fn ingress_threshold(&self) -> u64 {
-        self.plan.xoff.unwrap_or((self.free as f64 * self.plan.ingress_alpha) as u64)
-    }
-
-    fn egress_threshold(&self) -> u64 {
-        (self.free as f64 * self.plan.egress_alpha) as u64
+    /// Bytes that a group of a class may hold in the shared buffer.
+    pub fn ingress_threshold(&self, class: usize) -> u64 {
+        self.buffer.ingress_threshold(self.buffer.pool(class as u8))
     }
 
     /// Classes that are in use, as bits.
@@ -224,14 +205,13 @@ impl Switch {
         self.plan.class_of.iter().fold(0, |classes, (_, class)| classes | 1 << (class & 7))
     }
 
-    /// Whether a class is lossless.
+    /// True if a class is lossless.
     pub fn is_lossless(&self, class: usize) -> bool {
-        self.lossless & 1 << class != 0
+        self.buffer.is_lossless(class as u8)
     }
 
-    /// Bytes of the shared buffer that are free.
-    pub fn free_bytes(&self) -> u64 {
-        self.free
+    pub fn buffer(&self) -> &SharedBuffer {
+        &self.buffer
     }
 
     /// A frame arrives at a port.
@@ -317,39 +297,31 @@ impl Switch {
             self.unknown += 1;
             return;
         };
-        let (ingress_threshold, egress_threshold, free) =
-            (self.ingress_threshold(), self.egress_threshold(), self.free);
-        let lossless = self.is_lossless(class);
         let queued = self.ports[egress].lanes[class].queued;
         let headroom_bytes = self.ports[ingress].link.headroom_bytes;
         let group = &mut self.ports[ingress].lanes[class];
-        let fits = group.shared + bytes <= ingress_threshold && bytes <= free;
-        if lossless && !fits && group.headroom + bytes > headroom_bytes {
-            group.counters.headroom_dropped += 1;
-            group.counters.dropped += 1;
-            group.counters.dropped_bytes += bytes;
-            if !group.source.asserted() {
-                self.pause(ingress, class);
+        let place = self.buffer.admit(&group.group, class as u8, bytes as u32, || queued, || headroom_bytes);
+        let place = match place {
+            Ok(place) => place,
+            Err(refusal) => {
+                let overflow = refusal == Refusal::HeadroomOverflow;
+                let is_due = overflow && !group.source.asserted();
+                let dropped_at = if overflow { ingress } else { egress };
+                let counters = &mut self.ports[dropped_at].lanes[class].counters;
+                counters.headroom_dropped += overflow as u64;
+                counters.dropped += 1;
+                counters.dropped_bytes += bytes;
+                self.spare.push(frame);
+                if is_due {
+                    self.pause(ingress, class);
+                }
+                return;
             }
-            return;
-        }
-        if !lossless && (!fits || queued + bytes > egress_threshold) {
-            let lane = &mut self.ports[egress].lanes[class];
-            lane.counters.dropped += 1;
-            lane.counters.dropped_bytes += bytes;
-            self.spare.push(frame);
-            return;
-        }
+        };
         group.integrate(now);
-        if fits {
-            group.shared += bytes;
-            self.free -= bytes;
-        } else {
-            group.headroom += bytes;
-        }
-        group.max_held = group.max_held.max(group.shared + group.headroom);
-        let wants_pause = group.headroom > 0 || group.shared >= self.ingress_threshold();
-        if lossless && wants_pause && !self.ports[ingress].lanes[class].source.asserted() {
+        let pauses = self.buffer.charge(&mut group.group, class as u8, bytes as u32, place);
+        group.max_held = group.max_held.max(group.group.bytes() as u64);
+        if pauses {
             self.pause(ingress, class);
         }
         let lane = &mut self.ports[egress].lanes[class];
@@ -362,7 +334,9 @@ impl Switch {
     /// Asks the peer of a port for a pause of a class, or renews it.
     fn pause(&mut self, port: usize, class: usize) {
         let span = pause_span(self.plan.quanta, self.ports[port].link.rate());
-        self.ports[port].lanes[class].source.pause(self.at, span);
+        let lane = &mut self.ports[port].lanes[class];
+        lane.group.pausing = true;
+        lane.source.pause(self.at, span);
         self.ports[port].pending |= 1 << class;
     }
 
@@ -404,18 +378,7 @@ impl Switch {
         let now = self.at;
         let group = &mut self.ports[ingress].lanes[class];
         group.integrate(now);
-        let from_headroom = group.headroom.min(bytes);
-        group.headroom -= from_headroom;
-        let from_shared = bytes - from_headroom;
-        group.shared -= from_shared;
-        self.free += from_shared;
-        let threshold = self.ingress_threshold();
-        let group = &mut self.ports[ingress].lanes[class];
-        let below = match self.plan.xon {
-            Some(xon) => group.shared <= xon,
-            None => group.shared == 0 || group.shared + self.plan.xon_offset <= threshold,
-        };
-        if group.source.asserted() && group.headroom == 0 && below {
+        if self.buffer.release(&mut group.group, class as u8, bytes as u32) {
             group.counters.pausing_ps += group.source.resume(now).ps();
             self.ports[ingress].pending |= 1 << class;
             self.flush(ingress);

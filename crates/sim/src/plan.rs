@@ -13,9 +13,10 @@ mod linux;
 mod nic;
 mod run;
 mod traffic;
+pub use tailback_proto::aqm::red::EcnParameters;
 pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
-pub use tailback_proto::flow_control::pfc::WatchdogParameters;
-pub use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
+pub use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters, WatchdogParameters};
+pub use tailback_proto::flow_control::shared_buffer::PoolSizes;
 pub use tailback_proto::transport::rc::{LossRecovery, SlowRestart, TransportParameters};
 pub use tailback_proto::transport::tcp::{Control as TcpControl, TcpSettings};
 

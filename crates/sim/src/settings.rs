@@ -24,7 +24,7 @@ use crate::linux::device::CoalescingParameters;
 use crate::linux::softirq::{BqlParameters, BridgeCosts, BridgeParameters};
 use crate::linux::veth::{ConsumerParameters, VethSettings};
 use crate::plan::{
-    BridgeCorePlan, BridgePortPlan, DatagramsPlan, EcnPlan, FailurePlan, FramesPlan, LinkPlan,
+    BridgeCorePlan, BridgePortPlan, DatagramsPlan, EcnParameters, FailurePlan, FramesPlan, LinkPlan,
     MemoryLoadPlan, NicPlan, PingsPlan, PoolParameters, RunParameters, SharedParameters, SwitchModelPlan,
     TcpConnectionPlan, TrimmingPlan, WriterPlan,
 };
@@ -40,7 +40,7 @@ pub fn sections() -> Vec<Section> {
         Section::of::<FailurePlan>("Failure"),
         Section::of::<NicPlan>("Nic"),
         Section::of::<SwitchModelPlan>("Switch"),
-        Section::by_rate::<EcnPlan>("Thresholds"),
+        Section::by_rate::<EcnParameters>("Thresholds"),
         Section::of::<PfcParameters>("Pfc"),
         Section::of::<PauseParameters>("Pause"),
         Section::of::<HeadroomParameters>("Headroom"),

@@ -16,7 +16,7 @@ use crate::fabric::link::{End, RoutePorts, Wiring};
 use crate::fabric::packet::{Telemetry, ECT};
 use crate::fabric::pfc::Deadlocks;
 use crate::fabric::switch::Switch;
-use crate::fabric::{class_table, mask, Classes, Fabric, NewPort, CLASSES, ONE_CLASS};
+use crate::fabric::{class_table, Classes, Fabric, NewPort, CLASSES, ONE_CLASS};
 use crate::host::agent::{agents, Agent};
 use crate::host::path::{HostPath, LoadChange, IDEAL, LINE_BYTES};
 use crate::host::Tcp;
@@ -25,6 +25,8 @@ use crate::nic::queue_pair::{put, RecvQp, SendQp, GONE};
 use crate::nic::{Nic, NicModel, Nics, PairCounts};
 use crate::plan::{FlowPlan, Plan, PlanError};
 use crate::workload::{number, start_time, LatencyTest, Writer};
+use tailback_proto::aqm::red::EcnParameters;
+use tailback_proto::flow_control::shared_buffer::class_bits;
 
 /// External controllers, by their numbers in the plan.
 pub(crate) type Controls = [Arc<dyn ExternalControl>];
@@ -162,7 +164,7 @@ impl World {
                 weights,
                 pfc_response_delay,
                 pfc_quanta,
-                ecn: std::array::from_fn(|class| switch?.ecn_of(link.rate, class as u8)),
+                ecn: std::array::from_fn(|class| EcnParameters::of(&switch?.ecn, link.rate, class as u8)),
             }
         };
         let new_ports = wiring.ends.iter().map(new_port).collect();
@@ -286,7 +288,7 @@ fn nic_model(
         data_flags: if plan.ect { ECT } else { 0 },
         class_of: class_table(&plan.class_of),
         cnp_code_point: plan.cnp_code_point,
-        strict: mask(&plan.strict),
+        strict: class_bits(&plan.strict),
         weights: plan.weights,
         line_rate: rate.0 as f64,
     })

@@ -210,7 +210,7 @@ proptest! {
         model.lossless = lossless.into_iter().collect();
         model.strict = strict.into_iter().collect();
         (model.weights, plan.nics[0].weights) = (weights, weights);
-        model.pools = Some(PoolsPlan { lossless_bytes: pools.0, lossy_bytes: pools.1 });
+        model.pools = Some(PoolSizes { lossless_bytes: pools.0, lossy_bytes: pools.1 });
         model.shared_bytes = pools.0 + pools.1;
         plan.nics[0].cnp_code_point = cnps;
         plan.links[0].loss = if loss { 0.01 } else { 0.0 };
@@ -271,8 +271,8 @@ fn cnps_may_share_the_class_of_the_data() {
 fn each_class_has_its_own_thresholds() {
     let mut plan = star(4);
     plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];
-    let low = EcnPlan { priorities: vec![1], ..ecn(None, 20_000) };
-    let high = EcnPlan { priorities: vec![2], ..ecn(None, 10_000_000) };
+    let low = EcnParameters { priorities: vec![1], ..ecn(None, 20_000) };
+    let high = EcnParameters { priorities: vec![2], ..ecn(None, 10_000_000) };
     plan.switch_models[0].ecn = vec![low, high];
     plan.writers = (0..3).map(|src| WriterPlan { code_point: 1 + src as u8, ..writer(src, 3, 1) }).collect();
     let recording = run_with_faults(plan);

@@ -141,7 +141,7 @@ fn impossible_flows_are_refused() {
 /// Ports of one switch mark by their rates: at those without an entry, nothing is marked.
 #[test]
 fn ecn_thresholds_follow_the_rate_of_the_port() {
-    let marks = |entries: Vec<EcnPlan>| {
+    let marks = |entries: Vec<EcnParameters>| {
         let mut plan = star(5);
         plan.switch_models[0].lossless.clear();
         plan.nics[0].congestion = vec![CongestionPlan::None(Default::default())];

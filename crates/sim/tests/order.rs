@@ -168,7 +168,7 @@ proptest! {
         let traffic = star_with(16, &writers, 1024);
         (plan.run.seed, plan.run.duration, plan.writers) = (seed, traffic.run.duration, traffic.writers);
         (plan.record, plan.flows) = (traffic.record, traffic.flows);
-        plan.switch_models[0].ecn = vec![EcnPlan { k_max: Bytes(60_000), p_max: 0.5, ..ecn(None, 5_000) }];
+        plan.switch_models[0].ecn = vec![EcnParameters { k_max: Bytes(60_000), p_max: 0.5, ..ecn(None, 5_000) }];
         plan.links.iter_mut().for_each(|link| link.loss = 1e-3);
         assert_alone_as_beside(&plan, &other, &[]);
     }

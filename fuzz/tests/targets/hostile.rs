@@ -10,8 +10,9 @@ use tailback_analyze::Analysis;
 use tailback_live::direction::{Direction, Output};
 use tailback_live::host::Host;
 use tailback_live::plan::{FlowPlan, Verb};
-use tailback_live::settings::{EcnSettings, PfcSettings, PointSettings};
+use tailback_live::settings::{PfcSettings, PointSettings};
 use tailback_live::switch::Switch;
+use tailback_proto::aqm::red::EcnThresholds;
 use tailback_proto::units::Time;
 use tailback_proto::wire::{icrc, MacAddress, Pfc};
 
@@ -133,7 +134,7 @@ fn point() {
         rate_bps: 1_000_000_000,
         delay_ps: 1_000_000,
         buffer_bytes: 1_000_000,
-        ecn: Some(EcnSettings { k_min_bytes: 10_000, k_max_bytes: 300_000, p_max: 0.5 }),
+        ecn: Some(EcnThresholds { k_min_bytes: 10_000, k_max_bytes: 300_000, p_max: 0.5 }),
         pfc: Some(PfcSettings { xoff_bytes: 500_000, xon_bytes: 300_000, priority: 3, quanta: 1000 }),
         loss: 0.01,
         seed: 1,

@@ -6,8 +6,9 @@ use tailback_live::direction::{Direction, Output};
 use tailback_live::events::{Action, EventSettings};
 use tailback_live::host::Host;
 use tailback_live::plan::LivePlan;
-use tailback_live::settings::{EcnSettings, PfcSettings, PointSettings};
+use tailback_live::settings::{PfcSettings, PointSettings};
 use tailback_live::switch::Switch;
+use tailback_proto::aqm::red::EcnThresholds;
 use tailback_proto::congestion::dcqcn::DcqcnParameters;
 use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::units::Time;
@@ -40,7 +41,7 @@ fn direction() {
             rate_bps: 1_000_000_000,
             delay_ps: 500,
             buffer_bytes: *buffer as u64,
-            ecn: Some(EcnSettings { k_min_bytes: 1000, k_max_bytes: 3000, p_max: 0.5 }),
+            ecn: Some(EcnThresholds { k_min_bytes: 1000, k_max_bytes: 3000, p_max: 0.5 }),
             pfc: pfc.then_some(PfcSettings { xoff_bytes: 2000, xon_bytes: 1000, priority: 3, quanta: 100 }),
             loss: 0.1,
             seed: 1,
@@ -102,10 +103,11 @@ pub(crate) fn plan() -> LivePlan {
     };
     let text = format!(
         r#"{{"seed": 1, "duration_ps": 1000000000, "slowdown": 1.0, "bin_ps": 1000000, "hosts": [{}, {}], "cables": [],
-        "switches": [{{"name": "sw", "latency_ps": 100, "shared_bytes": 20000, "ingress_alpha": 1.0, "egress_alpha": 2.0,
-        "lossless": [3], "strict": [6], "class_of": [[24, 3], [48, 6]],
-        "ecn": [{{"rate_bps": null, "classes": [3], "k_min_bytes": 1000, "k_max_bytes": 3000, "p_max": 0.5}}],
-        "xoff": null, "xon": null, "xon_offset": 3072, "quanta": 100,
+        "switches": [{{"name": "sw", "latency_ps": 100, "buffer": {{"shared_bytes": 20000, "pools": null,
+        "ingress_alpha": 1.0, "egress_alpha": 2.0, "lossless": [3],
+        "pfc": {{"xoff": null, "xon": null, "xon_offset": 3072, "headroom_pool": null}}}},
+        "strict": [6], "class_of": [[24, 3], [48, 6]],
+        "ecn": [{{"rate_bps": null, "priorities": [3], "k_min": 1000, "k_max": 3000, "p_max": 0.5}}], "quanta": 100,
         "ports": [{{"peer": "h0", "link": {link}}}, {{"peer": "h1", "link": {link}}}],
         "routes": [[[2, 84, 66, 0, 0, 0], 0], [[2, 84, 66, 0, 0, 1], 1]]}}],
         "flows": [{{"src": 0, "dst": 1, "message": 1000, "depth": 4, "messages": null, "start_ps": 0, "stop_ps": null, "dscp": 24}}]}}"#,
@@ -177,7 +179,7 @@ pub(crate) fn exchange(now: Time, frame: &[u8], hosts: &mut [Host; 2], switch: &
         }
         assert!(host.next_timeout().is_none_or(|at| at > Time::ZERO));
     }
-    assert!(switch.free_bytes() <= 20_000);
+    assert!(switch.buffer().free_bytes(0) <= 20_000);
 }
 
 /// What comes to a host or a switch, whoever made it, makes neither panic nor spin; a switch's books stay even.

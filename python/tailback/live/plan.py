@@ -89,7 +89,6 @@ def _check(plan: Plan, network: Network, made: bool) -> None:
         ("host.rhcc", "RHCC", [one for one in plan["nics"] if one["rhcc"]]),
         ("host.weights", "weights", [one for one in plan["nics"] if one["weights"]]),
         ("switch.weights", "weights", [one for one in plan["switch_models"] if made and one["weights"]]),
-        ("switch.pools", "pools", [one for one in plan["switch_models"] if made and one["pools"]]),
         (
             "switch.pfc.watchdog",
             "a watchdog",
@@ -184,29 +183,16 @@ def _switch(
 ) -> dict[str, Any]:
     name, model = switch["name"], plan["switch_models"][switch["model"]]
     link_of = {frozenset((link["a"], link["b"])): link for link in plan["links"]}
-    pfc = model["pfc"]
     return {
         "name": name,
         "latency_ps": model["latency"],
-        "shared_bytes": model["shared_bytes"],
-        "ingress_alpha": model["ingress_alpha"],
-        "egress_alpha": model["egress_alpha"],
-        "lossless": model["lossless"],
+        "buffer": {
+            key: model[key]
+            for key in ("shared_bytes", "pools", "ingress_alpha", "egress_alpha", "lossless", "pfc")
+        },
         "strict": model["strict"],
         "class_of": list(zip(dscps, model["class_of"], strict=False)),
-        "ecn": [
-            {
-                "rate_bps": ecn["rate_bps"],
-                "classes": ecn["priorities"],
-                "k_min_bytes": ecn["k_min"],
-                "k_max_bytes": ecn["k_max"],
-                "p_max": ecn["p_max"],
-            }
-            for ecn in model["ecn"] or []
-        ],
-        "xoff": pfc["xoff"],
-        "xon": pfc["xon"],
-        "xon_offset": pfc["xon_offset"],
+        "ecn": model["ecn"],
         "quanta": model["pause"]["quanta"],
         "ports": [
             {"peer": peer, "link": _link(plan, link_of[frozenset((name, peer))])} for peer in ports[name]

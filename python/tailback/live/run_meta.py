@@ -209,15 +209,23 @@ def _queues(network: Network, plan: Plan, live: Plan) -> Iterator[dict[str, Any]
                 before, after = route[at - 1], route[at + 1]
                 own = dict(switch["class_of"])
                 number = own[plan["code_points"][writer["code_point"]]["dscp"]]
-                ecn = next((one for one in switch["ecn"] if number in one["classes"]), None)
-                marks = {} if ecn is None else {name: ecn[name] for name in ("k_min_bytes", "k_max_bytes")}
-                shared = {"limit_bytes": switch["shared_bytes"]}
+                ecn = next((one for one in switch["ecn"] if number in one["priorities"]), None)
+                marks = {} if ecn is None else {"k_min_bytes": ecn["k_min"], "k_max_bytes": ecn["k_max"]}
+                shared = {"limit_bytes": _pool_bytes(switch["buffer"], number)}
                 node = route[at]
                 add(f"{node}:{after}/tc{number}", "egress", node, after, number, order + 1, **marks, **shared)
                 add(f"{node}:{before}/pg{number}", "ingress", node, before, number, order + 2, **shared)
             order += 2
         add(f"{route[0]}/sq{number}", "send", route[0], route[1], number, order + 1)
     yield from sorted(made.values(), key=lambda queue: queue["order"])
+
+
+def _pool_bytes(buffer: Mapping[str, Any], priority: int) -> int:
+    """Size of the pool that a priority draws on."""
+    pools = buffer["pools"]
+    if pools is None:
+        return buffer["shared_bytes"]
+    return pools["lossless_bytes" if priority in buffer["lossless"] else "lossy_bytes"]
 
 
 def _route(network: Network, src: str, dst: str) -> list[str]:

@@ -357,15 +357,52 @@ impl Red {
 //
 // Leaves out: averaging of the queue (the paper uses none; `tc`'s RED does).
 
-/// Marking thresholds of one egress queue.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EcnThresholds {
-    /// Bytes up to which nothing is marked.
-    pub k_min_bytes: u64,
-    /// Bytes above which every packet is marked.
-    pub k_max_bytes: u64,
-    /// Marking probability at `k_max_bytes`, 0 to 1.
-    pub p_max: f64,
+crate::parameters! {
+    /// Thresholds of ECN marking.
+    pub struct EcnParameters {
+        /// No marks up to this queue; for all ports, or by the port's rate.
+        k_min: Bytes = Bytes(150_000), source format!("{ROCKS}, section 3.1");
+        /// Every packet is marked above this queue; for all ports, or by the port's rate.
+        k_max: Bytes = Bytes(1_500_000), source format!("{ROCKS}, section 3.1");
+        /// Probability of a mark at k_max; it grows in a straight line from 0 at k_min. For all ports, or by the port's rate.
+        p_max: f64 = 1.0, in 0.0..=1.0,
+            source "Mellanox community DOC-2500: always marked above the maximum, linear between";
+    }
+    worked out {
+        /// Rate of the ports that it is for, bit/s; none: all ports whose rate has no entry.
+        rate_bps: Option<u64>;
+        /// Priorities that it is for.
+        priorities: Vec<u8>;
+    }
+}
+
+const ROCKS: &str = "\"RoCE Rocks without PFC\"";
+
+impl EcnParameters {
+    /// Of the entries of a switch the one for a class of a port.
+    pub fn of(entries: &[EcnParameters], rate: Rate, class: u8) -> Option<&EcnParameters> {
+        let with = |rate: Option<u64>| {
+            entries.iter().find(|ecn| ecn.rate_bps == rate && ecn.priorities.contains(&class))
+        };
+        with(Some(rate.0)).or_else(|| with(None))
+    }
+
+    pub fn thresholds(&self) -> EcnThresholds {
+        EcnThresholds { k_min_bytes: self.k_min.0, k_max_bytes: self.k_max.0, p_max: self.p_max }
+    }
+}
+
+crate::in_plans! {
+    /// Marking thresholds of one egress queue.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct EcnThresholds {
+        /// Bytes up to which nothing is marked.
+        pub k_min_bytes: u64,
+        /// Bytes above which every packet is marked.
+        pub k_max_bytes: u64,
+        /// Marking probability at `k_max_bytes`, 0 to 1.
+        pub p_max: f64,
+    }
 }
 
 impl EcnThresholds {
@@ -395,15 +432,16 @@ impl EcnThresholds {
 mod tests {
     use super::*;
 
-    const ROCKS: EcnThresholds = EcnThresholds { k_min_bytes: 150_000, k_max_bytes: 1_500_000, p_max: 0.5 };
+    const THRESHOLDS: EcnThresholds =
+        EcnThresholds { k_min_bytes: 150_000, k_max_bytes: 1_500_000, p_max: 0.5 };
 
     #[test]
     fn probability_is_zero_linear_one() {
-        assert_eq!(ROCKS.probability(150_000), 0.0);
+        assert_eq!(THRESHOLDS.probability(150_000), 0.0);
         // Half-way between 150 KB and 1500 KB is 825 KB: half of P_max.
-        assert_eq!(ROCKS.probability(825_000), 0.25);
-        assert_eq!(ROCKS.probability(1_500_000), 0.5);
-        assert_eq!(ROCKS.probability(1_500_001), 1.0);
+        assert_eq!(THRESHOLDS.probability(825_000), 0.25);
+        assert_eq!(THRESHOLDS.probability(1_500_000), 0.5);
+        assert_eq!(THRESHOLDS.probability(1_500_001), 1.0);
     }
 
     #[test]

@@ -3,3 +3,4 @@
 pub mod byte_queue_limits;
 pub mod pcie_credits;
 pub mod pfc;
+pub mod shared_buffer;

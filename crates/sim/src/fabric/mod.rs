@@ -27,7 +27,7 @@ use crate::fabric::port::{
 };
 use crate::fabric::routing::Routes;
 use crate::fabric::switch::{IngressGroup, Marking, Switch};
-use crate::plan::{EcnPlan, MAX_CODE_POINTS};
+use crate::plan::{EcnParameters, MAX_CODE_POINTS};
 use crate::run::Run;
 
 /// The fabric, and the packets and the time of the run that it is in.
@@ -118,7 +118,7 @@ impl Fabric {
                     .groups
                     .of_class(class)
                     .iter()
-                    .any(|group| group.rx_packets | group.rx_bytes | group.bytes() as u64 > 0)
+                    .any(|group| group.rx_packets | group.rx_bytes | group.held.bytes() as u64 > 0)
                 || self.pauses.of_class(class).iter().any(|pause| pause.frames > 0)
                 || self.pausing.of_class(class).iter().any(|pausing| pausing.frames > 0)
         });
@@ -235,11 +235,6 @@ pub(crate) fn class_table(plan: &[u8]) -> ClassOf {
     table
 }
 
-/// A set of classes, a bit for each.
-pub(crate) fn mask(classes: &[u8]) -> u8 {
-    classes.iter().fold(0, |mask, class| mask | 1 << class)
-}
-
 /// A Linux bridge looks at no code point.
 pub(crate) const ONE_CLASS: ClassOf = [0; MAX_CODE_POINTS];
 
@@ -301,7 +296,7 @@ pub(crate) struct NewPort<'a> {
     pub pfc_response_delay: Time,
     pub pfc_quanta: u16,
     /// By class: where its egress queue marks.
-    pub ecn: [Option<&'a EcnPlan>; CLASSES],
+    pub ecn: [Option<&'a EcnParameters>; CLASSES],
 }
 
 impl Fabric {

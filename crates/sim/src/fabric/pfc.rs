@@ -15,7 +15,7 @@ impl Fabric {
     pub fn assert_pause(&mut self, port: usize, class: u8) {
         let span = self.pause_span_of(port);
         let now = self.run.now;
-        self.groups[(port, class)].asserted = true;
+        self.groups[(port, class)].held.pausing = true;
         let source = &mut self.pausing[(port, class)].source;
         source.pause(now, span);
         let refresh_at = source.next_timeout().expect("a pause that is held is refreshed");
@@ -25,7 +25,7 @@ impl Fabric {
 
     /// An ingress group fell below xon: let the peer go on.
     pub fn release_pause(&mut self, port: usize, class: u8) {
-        self.groups[(port, class)].asserted = false;
+        self.groups[(port, class)].held.pausing = false;
         let pausing = &mut self.pausing[(port, class)];
         pausing.held += pausing.source.resume(self.run.now);
         self.queue_pfc(port, class);
@@ -116,7 +116,7 @@ impl Fabric {
         let span = sent_at - self.run.now + self.pause_span_of(port);
         let peer = self.ports[port].peer as usize;
         for class in 0..CLASSES as u8 {
-            if !self.groups[(port, class)].asserted {
+            if !self.groups[(port, class)].held.pausing {
                 continue;
             }
             let lane = lane(peer, class);
@@ -266,7 +266,7 @@ impl Fabric {
         let (port, class) = port_and_class(at);
         let switch = self.switch_of(port)?;
         let s = &self.switches[switch];
-        (s.cold.watchdog.is_some() && s.lossless & (1 << class) != 0).then_some(switch)
+        (s.cold.watchdog.is_some() && s.buffer.is_lossless(class)).then_some(switch)
     }
 
     /// True if a watchdog watches the pauses of a lane.

@@ -1,39 +1,22 @@
 //! A switch: output queues behind one shared buffer.
 //!
-//! Sources: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", IEEE/ACM ToN 1998
-//! (a queue may hold alpha times the free buffer); IEEE 802.1Qbb (per-priority ingress accounting, xoff, xon,
-//! headroom); Zhu et al., SIGCOMM 2015, section 4 (how the three thresholds of PFC and ECN go together).
-//!
-//! A packet is charged to the priority group of the port and class that it came in by. A lossless group draws on the
-//! shared buffer up to its threshold (xoff), then asks for a pause and fills its headroom, which is reserved; bytes
-//! beyond that are a fault. A lossy packet is dropped where its egress queue or its ingress group would pass alpha
-//! times the free buffer. Where lossless and lossy priorities have pools of their own, each sees the free space of its
-//! own. ECN is decided at dequeue, by the queue that the packet leaves behind.
-//!
-//! Leaves out: guaranteed minima for each queue, cells and their rounding, multicast.
+//! The buffer is [`tailback_proto::flow_control::shared_buffer`]. ECN is decided at dequeue, by the queue that the packet
+//! leaves behind.
 
 use tailback_proto::aqm::red::EcnThresholds;
 use tailback_proto::flow_control::pfc::WatchdogParameters;
+use tailback_proto::flow_control::shared_buffer::{class_bits, Group, Place, Refusal, SharedBuffer};
 use tailback_proto::units::Time;
 use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
 use super::packet::{Amount, Packet, PacketKind, CE, ECT};
 use super::port::{Departure, DropReason};
 use super::routing::Balancer;
-use super::{class_table, lane, mask, ClassOf, Fabric, CLASSES};
+use super::{class_table, lane, ClassOf, Fabric, CLASSES};
 use crate::engine::{prefetch, uniform};
 use crate::event::Event;
 use crate::gauge::OverTime;
-use crate::plan::{EcnPlan, LoadBalancing, SwitchModelPlan, TrimmingPlan};
-
-/// Binary digits after the point of an alpha.
-const ALPHA_SHIFT: u32 = 16;
-
-/// Most bytes of a pool in use at once: those of a queue are counted in 32 bits. Thresholds follow the whole pool.
-const MOST_IN_USE: u64 = u32::MAX as u64;
-
-/// A headroom of groups that draw on no pool: more than they can hold together.
-const NO_POOL: u64 = u64::MAX / 2;
+use crate::plan::{EcnParameters, LoadBalancing, SwitchModelPlan, TrimmingPlan};
 
 /// A (port, class) pair of the switch is in a pause storm.
 pub(crate) const IN_PAUSE_STORM: u8 = 1;
@@ -48,21 +31,10 @@ pub(crate) const TRIMS: u8 = 4;
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Switch {
+    pub buffer: SharedBuffer,
     pub first_port: u32,
-    /// Free bytes of what queues share, without the headroom: by pool, the first for lossless priorities where there
-    /// are two.
-    pub(super) free: [u64; 2],
-    /// Classes in the second pool.
-    second_pool: u8,
-    pub lossless: u8,
-    /// The part of each pool that no run fills, in MiB: see [`MOST_IN_USE`].
-    never_used_mib: [u32; 2],
     /// Why packets do not simply go where ECMP has them go: [`IN_PAUSE_STORM`], [`BALANCES`], [`TRIMS`].
     pub detours: u8,
-    /// Fixed ingress threshold; `u64::MAX`: it follows the free buffer.
-    xoff: u64,
-    ingress_alpha: u64,
-    egress_alpha: u64,
     /// The rest.
     pub cold: Box<ColdSwitch>,
 }
@@ -70,10 +42,6 @@ pub(crate) struct Switch {
 /// What packets seldom need of a switch.
 #[derive(Debug)]
 pub(crate) struct ColdSwitch {
-    /// Size of each pool.
-    pub shared_bytes: [u64; 2],
-    /// Free bytes of the pool that the headroom of all groups comes from; [`NO_POOL`]: each has its own.
-    pub free_headroom: u64,
     /// Its (port, class) pairs in a pause storm.
     pub pause_storms: u32,
     pub watchdog: Option<WatchdogParameters>,
@@ -82,104 +50,35 @@ pub(crate) struct ColdSwitch {
     pub strict: u8,
     /// Shares of the classes that are not strict; none: packets in turns.
     pub weights: Option<[u32; CLASSES]>,
-    pub xon: Option<u64>,
-    pub xon_offset: u64,
     pub balancer: Balancer,
     pub trimming: Option<TrimmingPlan>,
-}
-
-/// Fixed-point form of an alpha.
-fn fixed(alpha: f64) -> u64 {
-    (alpha * (1u64 << ALPHA_SHIFT) as f64).round() as u64
 }
 
 impl Switch {
     /// Switch number `number` of a run with this seed.
     pub fn new(model: &SwitchModelPlan, first_port: u32, seed: u64, number: usize) -> Self {
-        let lossless = mask(&model.lossless);
-        let (shared_bytes, second_pool) = match model.pools {
-            Some(pools) => ([pools.lossless_bytes, pools.lossy_bytes], !lossless),
-            None => ([model.shared_bytes, 0], 0),
-        };
         Switch {
+            buffer: SharedBuffer::new(&model.buffer_settings()),
             first_port,
-            free: shared_bytes,
-            second_pool,
-            lossless,
-            never_used_mib: shared_bytes
-                .map(|bytes| bytes.saturating_sub(MOST_IN_USE).div_ceil(1 << 20) as u32),
             detours: if model.load_balancing == LoadBalancing::Ecmp { 0 } else { BALANCES }
                 | if model.trimming.is_some() { TRIMS } else { 0 },
-            xoff: model.pfc.xoff.map_or(u64::MAX, |xoff| xoff.0),
-            ingress_alpha: fixed(model.ingress_alpha),
-            egress_alpha: fixed(model.egress_alpha),
             cold: Box::new(ColdSwitch {
-                shared_bytes,
-                free_headroom: model.pfc.headroom_pool.map_or(NO_POOL, |pool| pool.0),
                 pause_storms: 0,
                 watchdog: model.watchdog,
                 class_of: class_table(&model.class_of),
-                strict: mask(&model.strict),
+                strict: class_bits(&model.strict),
                 weights: model.weights,
-                xon: model.pfc.xon.map(|xon| xon.0),
-                xon_offset: model.pfc.xon_offset.0,
                 balancer: Balancer::new(model.load_balancing, model.flowlet_gap, seed, number),
                 trimming: model.trimming.clone(),
             }),
         }
     }
 
-    /// Pool of a class.
-    #[inline]
-    pub fn pool(&self, class: u8) -> usize {
-        (self.second_pool >> class & 1) as usize
-    }
-
-    /// Bytes of a pool in use.
-    pub fn used(&self, pool: usize) -> u64 {
-        self.cold.shared_bytes[pool] - self.free[pool]
-    }
-
-    /// Bytes that an ingress group may hold in the shared buffer; above it, xoff.
-    pub fn ingress_threshold(&self, pool: usize) -> u64 {
-        if self.xoff != u64::MAX {
-            return self.xoff;
-        }
-        (self.free[pool] * self.ingress_alpha) >> ALPHA_SHIFT
-    }
-
-    /// Bytes of a pool that packets may still take.
-    #[inline]
-    pub fn room(&self, pool: usize) -> u64 {
-        self.free[pool] - ((self.never_used_mib[pool] as u64) << 20)
-    }
-
-    /// Bytes that a lossy egress queue may hold.
-    pub fn egress_threshold(&self, pool: usize) -> u64 {
-        (self.free[pool] * self.egress_alpha) >> ALPHA_SHIFT
-    }
-
-    /// Gives back the buffer of a packet that leaves, which came by `group`. Returns whether that group's pause ends.
+    /// Gives back the buffer of a packet that leaves, which came by `group`. Returns true if that group's pause ends.
     #[inline(always)]
     pub(super) fn give_back(&mut self, now: Time, group: &mut IngressGroup, packet: &Packet) -> bool {
-        let bytes = packet.frame_bytes();
         group.integrate(now);
-        let from_headroom = group.headroom.min(bytes);
-        group.headroom -= from_headroom;
-        group.shared -= bytes - from_headroom;
-        let pool = self.pool(packet.class);
-        self.free[pool] += (bytes - from_headroom) as u64;
-        if from_headroom > 0 {
-            self.cold.free_headroom += from_headroom as u64;
-        }
-        group.asserted && group.headroom == 0 && self.below_xon(pool, group.shared as u64)
-    }
-
-    pub(super) fn below_xon(&self, pool: usize, shared: u64) -> bool {
-        match self.cold.xon {
-            Some(xon) => shared <= xon,
-            None => shared == 0 || shared + self.cold.xon_offset <= self.ingress_threshold(pool),
-        }
+        self.buffer.release(&mut group.held, packet.class, packet.frame_bytes())
     }
 }
 
@@ -200,12 +99,8 @@ impl Marking {
     }
 
     /// Adds the next lane; refuses more than 255 different thresholds.
-    pub fn add(&mut self, ecn: Option<&EcnPlan>) -> Result<(), &'static str> {
-        let thresholds = ecn.map_or(Marking::NEVER, |ecn| EcnThresholds {
-            k_min_bytes: ecn.k_min.0,
-            k_max_bytes: ecn.k_max.0,
-            p_max: ecn.p_max,
-        });
+    pub fn add(&mut self, ecn: Option<&EcnParameters>) -> Result<(), &'static str> {
+        let thresholds = ecn.map_or(Marking::NEVER, EcnParameters::thresholds);
         let known = self.kinds.iter().position(|kind| *kind == thresholds);
         let number = known.unwrap_or(self.kinds.len());
         if known.is_none() {
@@ -232,16 +127,11 @@ impl Marking {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct IngressGroup {
-    /// Bytes held in the shared buffer.
-    pub shared: u32,
-    /// Bytes held in the group's headroom.
-    pub headroom: u32,
+    pub held: Group,
     pub max_bytes: u32,
     /// The most of each since the start of the run: watermarks.
     pub max_shared: u32,
     pub max_headroom: u32,
-    /// True if it holds a pause.
-    pub asserted: bool,
     pub over_time: OverTime,
     pub rx_packets: u64,
     pub rx_bytes: u64,
@@ -249,26 +139,19 @@ pub(crate) struct IngressGroup {
 
 impl IngressGroup {
     pub const EMPTY: IngressGroup = IngressGroup {
-        shared: 0,
-        headroom: 0,
+        held: Group::EMPTY,
         max_bytes: 0,
         max_shared: 0,
         max_headroom: 0,
-        asserted: false,
         over_time: OverTime::NEW,
         rx_packets: 0,
         rx_bytes: 0,
     };
 
-    /// Bytes held.
-    pub fn bytes(&self) -> u32 {
-        self.shared + self.headroom
-    }
-
     /// Brings the integral up to `now`, before the bytes change.
     #[inline]
     pub fn integrate(&mut self, now: Time) {
-        self.over_time.held(now, self.bytes() as u64);
+        self.over_time.held(now, self.held.bytes() as u64);
     }
 }
 
@@ -309,47 +192,36 @@ impl Fabric {
         let class = packet.class;
         let s = &mut self.switches[switch];
         packet.ingress = (in_port as u32 - s.first_port) as u16;
-        let pool = s.pool(class);
-        let room = s.room(pool);
         let group = &mut self.groups[(in_port, class)];
-        let lossless = s.lossless & (1 << class) != 0;
-        let fits_group =
-            group.shared as u64 + bytes as u64 <= s.ingress_threshold(pool) && bytes as u64 <= room;
-        if lossless {
-            let overflows = !fits_group
-                && ((group.headroom + bytes) as u64 > self.links[in_port].headroom_bytes
-                    || bytes as u64 > s.cold.free_headroom);
-            if overflows {
-                let asserted = group.asserted;
+        let queued = || self.queues[(out_port, class)].bytes as u64;
+        let headroom = || self.links[in_port].headroom_bytes;
+        let place = match s.buffer.admit(&group.held, class, bytes, queued, headroom) {
+            Ok(place) => place,
+            Err(Refusal::HeadroomOverflow) => {
+                let pausing = group.held.pausing;
                 self.lossless_drop(in_port, class);
                 self.drop_packet(in_port, index, DropReason::HeadroomOverflow);
-                if !asserted {
+                if !pausing {
                     // The packet did not fit below xoff: the pause is due although it was not kept.
                     self.assert_pause(in_port, class);
                 }
                 return;
             }
-        } else {
-            let queued = self.queues[(out_port, class)].bytes as u64;
-            let reason = if queued + bytes as u64 > s.egress_threshold(pool) {
-                Some(DropReason::EgressThreshold)
-            } else if bytes as u64 > room {
-                Some(DropReason::BufferFull)
-            } else if !fits_group {
-                Some(DropReason::IngressThreshold)
-            } else {
-                None
-            };
-            if let Some(reason) = reason {
+            Err(refusal) => {
+                let reason = match refusal {
+                    Refusal::EgressThreshold => DropReason::EgressThreshold,
+                    Refusal::BufferFull => DropReason::BufferFull,
+                    _ => DropReason::IngressThreshold,
+                };
                 self.refuse(switch, in_port, out_port, index, reason);
                 return;
             }
-        }
+        };
         let mut p = &mut self.ports[out_port];
-        if p.is_idle(self.run.now, class) && fits_group && !group.asserted {
+        if p.is_idle(self.run.now, class) && place == Place::Shared && !group.held.pausing {
             // It leaves at once: what follows would come to the same.
-            group.max_bytes = group.max_bytes.max(group.bytes() + bytes);
-            group.max_shared = group.max_shared.max(group.shared + bytes);
+            group.max_bytes = group.max_bytes.max(group.held.bytes() + bytes);
+            group.max_shared = group.max_shared.max(group.held.shared + bytes);
             let (kind, wire_bytes) = (packet.kind, packet.wire_bytes as u32);
             if self.telemetry.is_on && kind == PacketKind::Data {
                 self.write_telemetry(out_port, class, index);
@@ -365,20 +237,11 @@ impl Fabric {
             return;
         }
         group.integrate(self.run.now);
-        if fits_group {
-            group.shared += bytes;
-            group.max_shared = group.max_shared.max(group.shared);
-            s.free[pool] -= bytes as u64;
-        } else {
-            group.headroom += bytes;
-            s.cold.free_headroom -= bytes as u64;
-            group.max_headroom = group.max_headroom.max(group.headroom);
-        }
-        group.max_bytes = group.max_bytes.max(group.bytes());
-        if lossless
-            && !group.asserted
-            && (group.headroom > 0 || group.shared as u64 >= s.ingress_threshold(pool))
-        {
+        let pauses = s.buffer.charge(&mut group.held, class, bytes, place);
+        group.max_shared = group.max_shared.max(group.held.shared);
+        group.max_headroom = group.max_headroom.max(group.held.headroom);
+        group.max_bytes = group.max_bytes.max(group.held.bytes());
+        if pauses {
             self.assert_pause(in_port, class);
             p = &mut self.ports[out_port];
         }
@@ -523,7 +386,7 @@ impl Fabric {
         let s = &self.switches[switch];
         let limit = s.cold.trimming.as_ref().and_then(|trimming| trimming.queue);
         let queued = self.queues[(out_port, packet.class)].bytes + packet.frame_bytes();
-        let lossless = s.lossless & (1 << packet.class) != 0;
+        let lossless = s.buffer.is_lossless(packet.class);
         limit.is_some_and(|limit| !lossless && queued as u64 > limit.0) && self.can_trim(switch, packet)
     }
 
@@ -569,55 +432,16 @@ impl Fabric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Plan, PoolsPlan, SwitchModelPlan};
-    use tailback_proto::units::Bytes;
-
-    const PLAN: &str = include_str!("../../tests/data/two_to_one.json");
-
-    /// A switch with class 3 lossless, 1,000,000 B shared, alphas of 1/2 and 3.
-    fn switch(change: impl Fn(&mut SwitchModelPlan)) -> Switch {
-        let mut model = Plan::from_json(PLAN).unwrap().switch_models[0].clone();
-        (model.shared_bytes, model.ingress_alpha, model.egress_alpha) = (1_000_000, 0.5, 3.0);
-        change(&mut model);
-        Switch::new(&model, 0, 1, 0)
-    }
-
-    #[test]
-    fn thresholds_are_alpha_times_what_is_free() {
-        let mut switch = switch(|_| {});
-        assert_eq!((switch.ingress_threshold(0), switch.egress_threshold(0)), (500_000, 3_000_000));
-        switch.free[0] -= 600_000;
-        assert_eq!(switch.used(0), 600_000);
-        assert_eq!((switch.ingress_threshold(0), switch.egress_threshold(0)), (200_000, 1_200_000));
-    }
-
-    #[test]
-    fn lossless_classes_have_the_first_pool_and_all_others_the_second() {
-        let pools = PoolsPlan { lossless_bytes: 700_000, lossy_bytes: 300_000 };
-        let parted = switch(|model| (model.lossless, model.pools) = (vec![3, 5], Some(pools)));
-        assert_eq!(std::array::from_fn(|class| parted.pool(class as u8)), [1, 1, 1, 0, 1, 0, 1, 1]);
-        assert_eq!((parted.ingress_threshold(0), parted.ingress_threshold(1)), (350_000, 150_000));
-        let whole = switch(|_| {});
-        assert_eq!(std::array::from_fn(|class| whole.pool(class as u8)), [0; CLASSES]);
-    }
-
-    #[test]
-    fn a_pause_ends_at_xon_or_that_far_below_xoff() {
-        let fixed = switch(|model| model.pfc.xon = Some(Bytes(40_000)));
-        assert_eq!([40_000, 40_001].map(|shared| fixed.below_xon(0, shared)), [true, false]);
-        let mut moving = switch(|model| model.pfc.xon_offset = Bytes(3_000));
-        assert_eq!([497_000, 497_001].map(|shared| moving.below_xon(0, shared)), [true, false]);
-        // With next to nothing free, xoff is below the offset: the pause ends with the last byte.
-        moving.free[0] = 100;
-        assert_eq!([0, 1].map(|shared| moving.below_xon(0, shared)), [true, false]);
-    }
 
     #[test]
     fn a_group_adds_up_its_bytes_over_time() {
         let ticks = |count: u64| Time(count * crate::gauge::TICK_PS);
-        let mut group = IngressGroup { shared: 300, headroom: 200, ..IngressGroup::EMPTY };
+        let mut group = IngressGroup {
+            held: Group { shared: 300, headroom: 200, pausing: false },
+            ..IngressGroup::EMPTY
+        };
         group.integrate(ticks(4));
-        group.headroom = 0;
+        group.held.headroom = 0;
         group.integrate(ticks(10));
         assert_eq!(
             group.over_time.take_mean((ticks(10), ticks(10)), 300),

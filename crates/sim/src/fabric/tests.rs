@@ -143,7 +143,7 @@ fn a_switch_alone_pauses_and_drops_nothing() {
     assert_eq!(next, [PACKETS; 2]);
     assert_eq!(fabric.data.dropped, 0);
     assert_eq!(most_paused, 2);
-    assert_eq!(fabric.switches[0].used(0), 0, "all of the buffer is free again");
+    assert_eq!(fabric.switches[0].buffer.used_bytes(0), 0, "all of the buffer is free again");
     // The third host's link carried everything, and was never idle for long.
     let least = Time::from_ns(2 * PACKETS as u64 * 1024);
     assert!(fabric.ports[5].busy_until > least && fabric.ports[5].busy_until < least + Time::from_us(10));

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use tailback_proto::parameters::in_words;
-use tailback_proto::units::{Bytes, Rate};
+use tailback_proto::units::Bytes;
 
 use super::host::check_stack;
 use super::jobs::{StepPlan, StepWork};
 use super::traffic::MESSAGE_BYTES;
 use super::{
-    impossible, in_bounds, EcnPlan, LoadBalancing, NicPlan, PartnerPlan, Plan, PlanError, PoolsPlan,
+    impossible, in_bounds, EcnParameters, LoadBalancing, NicPlan, PartnerPlan, Plan, PlanError, PoolSizes,
     QdiscPlan, Skip, SwitchModelPlan, TargetPlan, TransportParameters, WriterPlan, MAX_CODE_POINTS,
 };
 use crate::engine::EventQueue;
@@ -97,14 +97,6 @@ impl NicPlan {
 }
 
 impl SwitchModelPlan {
-    /// ECN thresholds of a class of a port.
-    pub fn ecn_of(&self, rate: Rate, class: u8) -> Option<&EcnPlan> {
-        let with = |rate: Option<u64>| {
-            self.ecn.iter().find(|ecn| ecn.rate_bps == rate && ecn.priorities.contains(&class))
-        };
-        with(Some(rate.0)).or_else(|| with(None))
-    }
-
     pub(super) fn check(&self, place: &str, code_points: usize) -> Result<(), PlanError> {
         in_bounds(place, self)?;
         check_classes(place, &self.class_of, code_points)?;
@@ -113,7 +105,7 @@ impl SwitchModelPlan {
             return Err(impossible(place, "a priority is above 7"));
         }
         for (index, ecn) in self.ecn.iter().enumerate() {
-            let same = |other: &EcnPlan| {
+            let same = |other: &EcnParameters| {
                 other.rate_bps == ecn.rate_bps
                     && other.priorities.iter().any(|priority| ecn.priorities.contains(priority))
             };
@@ -131,7 +123,7 @@ impl SwitchModelPlan {
             }
         }
         check_weights(place, self.weights)?;
-        if let Some(PoolsPlan { lossless_bytes, lossy_bytes }) = self.pools {
+        if let Some(PoolSizes { lossless_bytes, lossy_bytes }) = self.pools {
             let fit = lossless_bytes.checked_add(lossy_bytes).is_some_and(|sum| sum <= self.shared_bytes);
             if lossless_bytes == 0 || lossy_bytes == 0 || !fit {
                 return Err(impossible(place, "pools are empty or do not fit shared_bytes"));

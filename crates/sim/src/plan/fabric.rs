@@ -1,9 +1,10 @@
 //! Links and switches in a plan.
 
 use serde::{Deserialize, Serialize};
-use std::ops::{Bound, RangeInclusive};
-use tailback_proto::flow_control::pfc::WatchdogParameters;
-use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters};
+use std::ops::RangeInclusive;
+use tailback_proto::aqm::red::EcnParameters;
+use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters, WatchdogParameters};
+use tailback_proto::flow_control::shared_buffer::{PoolSizes, SharedBufferSettings, ALPHAS};
 use tailback_proto::parameters::DELAYS;
 use tailback_proto::units::{Bytes, Rate, Time};
 
@@ -107,9 +108,9 @@ tailback_proto::parameters! {
         /// Shares of the other classes' bandwidth, 0: served last; none: they take turns, a packet each.
         weights: Option<[u32; CLASSES]>;
         /// Two pools, for lossless and for lossy priorities; none: one pool for all.
-        pools: Option<PoolsPlan>;
+        pools: Option<PoolSizes>;
         /// ECN marking: a class of a port has the entry of its rate, or else the one without a rate, if there is one.
-        ecn: Vec<EcnPlan>;
+        ecn: Vec<EcnParameters>;
         /// Priority flow control.
         pfc: PfcParameters;
         /// The pauses that it asks for.
@@ -118,6 +119,20 @@ tailback_proto::parameters! {
         watchdog: Option<WatchdogParameters>;
         /// Trimming of lossy priorities.
         trimming: Option<TrimmingPlan>;
+    }
+}
+
+impl SwitchModelPlan {
+    /// Settings of its buffer.
+    pub fn buffer_settings(&self) -> SharedBufferSettings {
+        SharedBufferSettings {
+            shared_bytes: self.shared_bytes,
+            pools: self.pools,
+            ingress_alpha: self.ingress_alpha,
+            egress_alpha: self.egress_alpha,
+            lossless: self.lossless.clone(),
+            pfc: self.pfc,
+        }
     }
 }
 
@@ -156,33 +171,5 @@ tailback_proto::parameters! {
     }
 }
 
-/// How the shared buffer is divided: [`PoolParameters`] worked out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PoolsPlan {
-    pub lossless_bytes: u64,
-    pub lossy_bytes: u64,
-}
-
-tailback_proto::parameters! {
-    /// Thresholds of ECN marking.
-    pub struct EcnPlan {
-        /// No marks up to this queue; for all ports, or by the port's rate.
-        k_min: Bytes = Bytes(150_000), source format!("{ROCKS}, section 3.1");
-        /// Every packet is marked above this queue; for all ports, or by the port's rate.
-        k_max: Bytes = Bytes(1_500_000), source format!("{ROCKS}, section 3.1");
-        /// Probability of a mark at k_max; it grows in a straight line from 0 at k_min. For all ports, or by the port's rate.
-        p_max: f64 = 1.0, in 0.0..=1.0,
-            source "Mellanox community DOC-2500: always marked above the maximum, linear between";
-    }
-    worked out {
-        /// Rate of the ports that it is for, bit/s; none: all ports whose rate has no entry.
-        rate_bps: Option<u64>;
-        /// Priorities that it is for.
-        priorities: Vec<u8>;
-    }
-}
-
 const ROCKS: &str = "\"RoCE Rocks without PFC\"";
 const RATES: RangeInclusive<Rate> = Rate::from_mbps(1)..=Rate::from_gbps(100_000);
-const ALPHAS: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bound::Included(1024.0));

@@ -48,7 +48,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
             }
         }
         if let Some(switch) = switch {
-            buffered[switch][world.fabric.switches[switch].pool(class)] += bytes;
+            buffered[switch][world.fabric.switches[switch].buffer.pool(class)] += bytes;
         }
         checked += (queue.rx_packets > 0) as u64;
         if bytes != queue.bytes as u64 {
@@ -95,10 +95,14 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
         if !used[class as usize] {
             continue;
         }
-        if charged[at] != group.bytes() as u64 {
+        if charged[at] != group.held.bytes() as u64 {
             errors.push((
                 format!("{}/pg{class}", world.fabric.links[port].name),
-                format!("is charged {} B but {} B of its packets are queued", group.bytes(), charged[at]),
+                format!(
+                    "is charged {} B but {} B of its packets are queued",
+                    group.held.bytes(),
+                    charged[at]
+                ),
             ));
         }
     }
@@ -111,7 +115,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
             if !used[class as usize] {
                 continue;
             }
-            headroom[switch.pool(class)] += world.fabric.groups[at].headroom as u64;
+            headroom[switch.buffer.pool(class)] += world.fabric.groups[at].held.headroom as u64;
             let (group, queue) = (&world.fabric.groups[at], &world.fabric.queues[at]);
             came += Tally { packets: group.rx_packets, bytes: group.rx_bytes };
             went += Tally { packets: queue.rx_packets, bytes: queue.rx_bytes };
@@ -133,7 +137,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
             ));
         }
         for (pool, headroom) in headroom.into_iter().enumerate() {
-            let (used, queued) = (switch.used(pool), buffered[index][pool]);
+            let (used, queued) = (switch.buffer.used_bytes(pool), buffered[index][pool]);
             if queued != used + headroom {
                 errors.push((
                     format!("buffer of switch {index}"),
@@ -213,6 +217,7 @@ fn sum_of(drops: &Drops, counts: fn(DropReason) -> bool) -> Tally {
 mod tests {
     use super::*;
     use crate::Simulation;
+    use tailback_proto::flow_control::shared_buffer::{Group, Place, PoolSizes, SharedBuffer};
     use tailback_proto::transport::rc::Responder;
 
     const PLAN: &str = include_str!("../../tests/data/two_to_one.json");
@@ -270,11 +275,11 @@ mod tests {
             ("sw0:h2/tc3", &|w| drop(w, AT, DropReason::PortDown, 1, 0)),
             ("sw0:h2/tc3", &|w| drop(w, AT, DropReason::PortDown, 0, 1)),
             // What a group is charged, and what its switch has in use.
-            ("sw0:h0/pg3", &|w| w.fabric.groups[CAME].shared += 1),
-            ("sw0:h0/pg3", &|w| w.fabric.groups[CAME].headroom += 1),
-            ("buffer of switch 0", &|w| w.fabric.groups[CAME].headroom += 1),
-            ("buffer of switch 0", &|w| w.fabric.switches[0].cold.shared_bytes[0] += 1),
-            ("buffer of switch 0", &|w| w.fabric.switches[0].cold.shared_bytes[1] += 1),
+            ("sw0:h0/pg3", &|w| w.fabric.groups[CAME].held.shared += 1),
+            ("sw0:h0/pg3", &|w| w.fabric.groups[CAME].held.headroom += 1),
+            ("buffer of switch 0", &|w| w.fabric.groups[CAME].held.headroom += 1),
+            ("buffer of switch 0", &|w| charge_to_nobody(&mut w.fabric.switches[0].buffer, 3, 1)),
+            ("buffer of switch 0", &|w| charge_to_a_second_pool(&mut w.fabric.switches[0].buffer)),
             // Into a switch and on.
             ("switch 0", &|w| w.fabric.groups[CAME].rx_packets += 1),
             ("switch 0", &|w| w.fabric.groups[CAME].rx_bytes += 1),
@@ -293,6 +298,21 @@ mod tests {
             let errors = cooked(|world| cook(world));
             assert!(errors.iter().any(|(found, _)| found == place), "{number}: {errors:?}");
         }
+    }
+
+    fn charge_to_nobody(buffer: &mut SharedBuffer, class: u8, bytes: u32) {
+        buffer.charge(&mut Group::EMPTY.clone(), class, bytes, Place::Shared);
+    }
+
+    /// The buffer has as much in use as before, and a byte more in a pool of lossy classes.
+    fn charge_to_a_second_pool(buffer: &mut SharedBuffer) {
+        let used = buffer.used_bytes(0) as u32;
+        let mut settings = Plan::from_json(PLAN).unwrap().switch_models[0].buffer_settings();
+        let size = settings.shared_bytes;
+        settings.pools = Some(PoolSizes { lossless_bytes: size, lossy_bytes: size });
+        *buffer = SharedBuffer::new(&settings);
+        charge_to_nobody(buffer, 3, used);
+        charge_to_nobody(buffer, 0, 1);
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl Books {
         for ((at, group), waiting) in fabric.groups.iter().enumerate().zip(charged) {
             let (port, class) = port_and_class(at);
             let name = || format!("{}/pg{class}", fabric.links[port].name);
-            self.judge(name, &group.over_time, group.bytes() as u64, waiting);
+            self.judge(name, &group.over_time, group.held.bytes() as u64, waiting);
         }
     }
 

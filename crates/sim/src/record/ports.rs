@@ -64,12 +64,12 @@ quantities! {
     INGRESS of ["ingress"], |bin, at| {
         "queue_mean_bytes": Mean, "bytes", "bytes of its packets that wait in egress queues, weighted by time" = {
             let group = &mut bin.world.fabric.groups[at];
-            let bytes = group.bytes() as u64;
+            let bytes = group.held.bytes() as u64;
             group.over_time.take_mean((bin.now, bin.span), bytes)
         };
         "queue_max_bytes": Max, "bytes", "most bytes of its packets that wait" = {
             let group = &mut bin.world.fabric.groups[at];
-            let bytes = group.bytes();
+            let bytes = group.held.bytes();
             std::mem::replace(&mut group.max_bytes, bytes) as f64
         };
         "xoff_bytes": Now, "bytes", "its threshold at the end of the bin" = xoff(&bin.world.fabric, at);
@@ -100,7 +100,7 @@ quantities! {
 fn xoff(fabric: &Fabric, at: usize) -> f64 {
     let (port, class) = port_and_class(at);
     let switch = &fabric.switches[fabric.ports[port].owner as usize - fabric.hosts];
-    switch.ingress_threshold(switch.pool(class)) as f64
+    switch.buffer.ingress_threshold(switch.buffer.pool(class)) as f64
 }
 
 counters! {
@@ -359,7 +359,7 @@ fn queue(plan: &Plan, world: &World, kind: QueueKind, port: usize, class: u8, or
         k_max_bytes: ecn.map(|ecn| ecn.k_max_bytes),
         limit_bytes: switch.map(|index| {
             let switch = &world.fabric.switches[index];
-            switch.cold.shared_bytes[switch.pool(class)]
+            switch.buffer.pool_bytes(switch.buffer.pool(class))
         }),
     }
 }

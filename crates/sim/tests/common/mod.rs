@@ -22,9 +22,9 @@ pub fn code_points() -> Vec<CodePointPlan> {
 }
 
 /// A step in every class but that of CNPs.
-pub fn ecn(rate_bps: Option<u64>, k_bytes: u64) -> EcnPlan {
+pub fn ecn(rate_bps: Option<u64>, k_bytes: u64) -> EcnParameters {
     let priorities = vec![0, 1, 2, 3, 4, 5, 7];
-    EcnPlan { rate_bps, priorities, k_min: Bytes(k_bytes), k_max: Bytes(k_bytes), p_max: 1.0 }
+    EcnParameters { rate_bps, priorities, k_min: Bytes(k_bytes), k_max: Bytes(k_bytes), p_max: 1.0 }
 }
 
 /// A star: hosts h0, h1, ... around switch sw0; nothing is sent.
@@ -69,7 +69,7 @@ pub fn star(hosts: usize) -> Plan {
             strict: vec![6],
             weights: None,
             pools: None,
-            ecn: vec![EcnPlan { k_max: Bytes(1_500_000), ..ecn(None, 150_000) }],
+            ecn: vec![EcnParameters { k_max: Bytes(1_500_000), ..ecn(None, 150_000) }],
             ingress_alpha: 1.0,
             egress_alpha: 2.0,
             load_balancing: LoadBalancing::Ecmp,

@@ -42,7 +42,7 @@ fn lossy() -> Plan {
     plan.failures = vec![failure(1, 50 * US, Some(90 * US))];
     let model = &mut plan.switch_models[0];
     (model.buffer, model.shared_bytes) = (Bytes(300_000), 150_000);
-    model.pools = Some(PoolsPlan { lossless_bytes: 100_000, lossy_bytes: 50_000 });
+    model.pools = Some(PoolSizes { lossless_bytes: 100_000, lossy_bytes: 50_000 });
     model.weights = Some([30, 10, 10, 50, 0, 0, 0, 0]);
     model.pfc.xoff = Some(Bytes(20_000));
     model.pfc.xon = Some(Bytes(10_000));
