@@ -146,7 +146,7 @@ figures: $(VENV)/.test ## write the book's tables of figures from runs; an hour 
 	$(BIN)/python tools/book_figures.py
 
 bench: $(INSTALLED) ## packet-hops per CPU-second beside their aims, and whole commands beside the engine's own time
-	$(CARGO) bench --locked --quiet --package tailback-sim --bench hops --bench hpcc
+	$(CARGO) bench --locked --quiet --package tailback-sim --package tailback-compat --bench hops --bench hpcc
 	$(BIN)/python tools/whole_commands.py
 
 scaling: $(INSTALLED) ## how cost grows with hosts, queue pairs, flows, bins and classes; five CPU minutes, 7 GB. SCALING=--quick for less

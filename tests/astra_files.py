@@ -8,7 +8,7 @@ from typing import Any
 
 from tailback.astra.inputs import AstraOptions
 
-CASES = Path(__file__).parents[1] / "crates" / "sim" / "tests" / "data" / "astra"
+CASES = Path(__file__).parents[1] / "crates" / "compat" / "tests" / "data" / "astra"
 """Runs of ASTRA-sim (518bd51) with its ns-3 backend (f764bed): inputs, and what it gave."""
 METADATA = b"\x07\n\x050.0.4"
 INVALID, GROUPS, LOAD, COMPUTE, SEND, RECEIVE, COLLECTIVE = 0, 1, 2, 4, 5, 6, 7

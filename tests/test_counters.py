@@ -475,7 +475,7 @@ def test_every_tool_has_a_text_for_each_of_its_hosts(contention: Result) -> None
 
 
 def test_hosts_of_the_hpcc_profile_have_what_they_count(tmp_path: Path) -> None:
-    config = Path(__file__).parent.parent / "crates/sim/tests/data/hpcc/single_flow/config.txt"
+    config = Path(__file__).parent.parent / "crates/compat/tests/data/hpcc/single_flow/config.txt"
     assert cli.main(["hpcc", str(config), "--out", str(tmp_path / "run"), "--quiet"]) == 0
     result = Result.load(tmp_path / "run")
     sender = result.senders[0]

@@ -38,7 +38,10 @@ COMMANDS = {
         "1",
         "--keep",
     ],
-    "hpcc": ["hpcc", str(Path(__file__).parent.parent / "crates/sim/tests/data/hpcc/single_flow/config.txt")],
+    "hpcc": [
+        "hpcc",
+        str(Path(__file__).parent.parent / "crates/compat/tests/data/hpcc/single_flow/config.txt"),
+    ],
 }
 
 

@@ -9,7 +9,7 @@ import tailback
 import tailback.cli as cli
 from tailback.results import Result
 
-CASE = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc" / "single_flow"
+CASE = Path(__file__).parent.parent / "crates" / "compat" / "tests" / "data" / "hpcc" / "single_flow"
 
 
 @pytest.fixture

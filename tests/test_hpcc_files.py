@@ -19,7 +19,7 @@ from tailback.hpcc.plan import make_plan, warnings
 from tailback.hpcc.quantities import nanoseconds, rate_bps, time_ns
 from tailback.hpcc.topology import Link, read_topology
 
-CASES = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc"
+CASES = Path(__file__).parent.parent / "crates" / "compat" / "tests" / "data" / "hpcc"
 
 
 # Rates and times

@@ -29,7 +29,7 @@ from tailback.results import Result
 from tailback.run_folder import COMMON_FILES
 from tailback.running import begin
 
-CASES = Path(__file__).parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc"
+CASES = Path(__file__).parent.parent / "crates" / "compat" / "tests" / "data" / "hpcc"
 NAMES = sorted(path.parent.name for path in CASES.glob("*/config.txt"))
 MODES = sorted((CASES / "modes").iterdir(), key=lambda path: path.name)
 """Cases of every congestion control, of losses and of a link that fails."""

@@ -24,7 +24,7 @@ from tailback.metrics import slowdown
 from tailback.plan import plan_json
 
 ROOT = Path(__file__).resolve().parent.parent
-CASE = ROOT / "crates" / "sim" / "tests" / "data" / "hpcc" / "fatk4_16h_ws50_10ms" / "config.txt"
+CASE = ROOT / "crates" / "compat" / "tests" / "data" / "hpcc" / "fatk4_16h_ws50_10ms" / "config.txt"
 PAGE = ROOT / "docs" / "reference" / "hpcc-departures.md"
 ROCE_OVERHEAD = 82
 """Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4, preamble 8, gap 12: see tailback.recorded.setup."""

@@ -2,7 +2,7 @@
 
     python tools/work_cost.py FOLDER|SCENARIO
 
-FOLDER has the inputs of ASTRA-sim, such as crates/sim/tests/data/astra/ar8_ring_cc1. SCENARIO is a file with
+FOLDER has the inputs of ASTRA-sim, such as crates/compat/tests/data/astra/ar8_ring_cc1. SCENARIO is a file with
 one job, whose messages have queue pairs of their own. Counts instructions with valgrind, of whole runs and
 without building the world. Takes some minutes.
 """
@@ -86,7 +86,7 @@ def main() -> None:
         "build",
         "--release",
         "-p",
-        "tailback-sim",
+        "tailback-compat",
         "--example",
         "work_cost",
         "--message-format=json",

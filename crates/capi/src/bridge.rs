@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard};
+use tailback_compat::history::{Key, Matching};
 use tailback_proto::units::Time;
-use tailback_sim::compat::history::{Key, Matching};
 use tailback_sim::work::{Finished, Message, Network, Work};
 
 /// Whom to call, and with what.

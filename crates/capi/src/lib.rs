@@ -10,8 +10,8 @@ use std::ptr::null;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bridge::{Bridge, Call, Command, Shared};
+use tailback_compat::hpcc::{fct_text, HpccPlan, HpccSimulation};
 use tailback_proto::units::Time;
-use tailback_sim::compat::hpcc::{fct_text, HpccPlan, HpccSimulation};
 use tailback_sim::work::Message;
 
 /// Events between two looks at whether the run is over.

@@ -7,7 +7,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tailback_sim::compat::hpcc::{self, fct_text, HpccPlan, PfcEvent};
+use tailback_compat::hpcc::{self, fct_text, HpccPlan, PfcEvent};
 use tailback_sim::work::Finished;
 
 use crate::work::{in_ns, layers_in_ns, LayerInNs, Work};

@@ -5,8 +5,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::fmt::Write;
-use tailback_sim::compat::hpcc::plan::Flow;
-use tailback_sim::compat::hpcc::plan::{read, Hosts};
+use tailback_compat::hpcc::plan::Flow;
+use tailback_compat::hpcc::plan::{read, Hosts};
 use tailback_sim::plan::FlowPlan;
 
 const WIDTH: usize = 6;

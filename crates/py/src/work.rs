@@ -3,8 +3,8 @@
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use tailback_sim::compat::astra::Astra;
-use tailback_sim::compat::simai::Simai;
+use tailback_compat::astra::Astra;
+use tailback_compat::simai::Simai;
 use tailback_sim::plan::PlanError;
 use tailback_sim::work::{self, Finished, LayerRecord};
 

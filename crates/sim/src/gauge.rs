@@ -1,6 +1,7 @@
-//! How much waits in a queue over time: the one measure of it, at ports, in hosts, on Linux.
+//! How much waits in a queue over time, the one measure of it, at ports, in hosts, on Linux; and how long a port was paused.
 //!
-//! The HPCC simulator's engine counts in whole nanoseconds, as that simulator's means do, and keeps a sum of its own.
+
+use std::collections::BTreeMap;
 
 use tailback_proto::units::Time;
 
@@ -113,7 +114,7 @@ impl Gauge {
 
 /// When a packet came to the queue that it waits in.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct QueuedAt {
+pub struct QueuedAt {
     #[cfg(debug_assertions)]
     at: Time,
 }
@@ -130,7 +131,7 @@ impl QueuedAt {
 
 /// Both sums of a queue, in bytes, or packets, times picoseconds, modulo 2^64.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LittlesLaw {
+pub struct LittlesLaw {
     #[cfg(debug_assertions)]
     held: u64,
     #[cfg(debug_assertions)]
@@ -185,6 +186,42 @@ impl LittlesLaw {
         None
     }
 }
+
+// Pauses over a run.
+
+const PS_PER_SECOND: u64 = 1_000_000_000_000;
+
+/// Total pause time of one (port, class).
+#[derive(Clone, Debug, Default)]
+pub struct PauseLog {
+    /// Time paused in each second of the run.
+    pub per_second: Vec<u64>,
+    /// When the last pause ended.
+    pub last: Time,
+}
+
+impl PauseLog {
+    pub fn add(&mut self, from: Time, to: Time) {
+        self.last = to;
+        let mut at = from.0;
+        while at < to.0 {
+            let second = (at / PS_PER_SECOND) as usize;
+            let end = to.0.min((second as u64 + 1) * PS_PER_SECOND);
+            if self.per_second.len() <= second {
+                self.per_second.resize(second + 1, 0);
+            }
+            self.per_second[second] += end - at;
+            at = end;
+        }
+    }
+
+    pub fn max_share_of_a_second(&self) -> f64 {
+        self.per_second.iter().copied().max().unwrap_or(0) as f64 / PS_PER_SECOND as f64
+    }
+}
+
+/// Pauses by lane, for those lanes that ever had one.
+pub type PauseLogs = BTreeMap<usize, PauseLog>;
 
 #[cfg(test)]
 mod gauge_tests {
@@ -243,5 +280,19 @@ mod littles_law_tests {
     #[cfg(not(debug_assertions))]
     fn it_is_nothing_without_assertions() {
         assert_eq!((size_of::<LittlesLaw>(), size_of::<QueuedAt>()), (0, 0));
+    }
+}
+
+#[cfg(test)]
+mod pause_log_tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_across_a_second_counts_in_both() {
+        let mut log = PauseLog::default();
+        log.add(Time(PS_PER_SECOND - 10), Time(PS_PER_SECOND + 30));
+        log.add(Time(PS_PER_SECOND + 100), Time(PS_PER_SECOND + 101));
+        assert_eq!(log.per_second, [10, 31]);
+        assert_eq!(log.max_share_of_a_second(), 31.0 / 1e12);
     }
 }

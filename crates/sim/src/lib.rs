@@ -11,6 +11,11 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Another engine, with packets and rules of its own, may use the parts below it: the event queue and the store of packets
+//! ([`engine`]), the measures of queues ([`gauge`]), messages that wait for messages ([`work`]), and the series, counters and
+//! flow table of a recording ([`record::Readings`], [`record::Rows`], [`record::FlowRows`]), under the names that are declared here
+//! ([`quantities_as!`], [`counters_as!`]).
 
 // `#[inline(never)]` without a reason beside it: the function is for what most runs never need. Inlined, it would take
 // registers and cache lines from the code around it, which every packet passes.
@@ -20,12 +25,11 @@
 extern crate self as tailback_sim;
 
 pub mod capture;
-pub mod compat;
 mod cores;
 pub mod engine;
 mod event;
 mod fabric;
-mod gauge;
+pub mod gauge;
 mod host;
 mod jobs;
 mod linux;

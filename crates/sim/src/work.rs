@@ -2,8 +2,10 @@
 //! or a time has come, and answers with new messages, which a network carries. Nothing here happens per
 //! packet.
 
-use serde::Serialize;
-use tailback_proto::units::Time;
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use tailback_proto::units::{Rate, Time};
 
 /// A message to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -297,16 +299,52 @@ const MOST_NAMED: usize = 8;
 
 impl LateRecord {
     /// What the message took beyond an empty network and the messages before it, ps.
-    pub(crate) fn excess(&self) -> u64 {
+    pub fn excess(&self) -> u64 {
         (self.end_ps - self.start_ps).saturating_sub(self.ideal_ps + self.behind_ps)
     }
 
     /// Enters it into the list of messages with the largest excess, the worst first, and of two alike the later one.
-    pub(crate) fn keep(self, worst: &mut Vec<LateRecord>) {
+    pub fn keep(self, worst: &mut Vec<LateRecord>) {
         if self.excess() > 0 {
             let at = worst.partition_point(|one| one.excess() > self.excess());
             worst.insert(at, self);
             worst.truncate(MOST_NAMED);
         }
+    }
+}
+
+// Links inside of servers, such as NVLink: a rank sends at one rate, one message after the other, and receives so, too.
+//
+// Leaves out: packets, and whatever a switch between them does. A message takes its latency and its bytes at the rate, and
+// waits for those before it at both ends.
+
+/// Links inside of servers: each rank sends, and receives, at one rate.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DomainPlan {
+    /// Rate of a rank's link, each way.
+    pub rate: Rate,
+    /// From the first bit sent to the first bit received.
+    pub latency: Time,
+}
+
+/// Until when the links of each host are taken: sending, and receiving.
+#[derive(Debug, Default)]
+pub struct DomainLinks(HashMap<u32, (Time, Time)>);
+
+impl DomainLinks {
+    /// A message is sent, behind those before it: when its first bit arrives.
+    pub fn send(&mut self, domain: &DomainPlan, now: Time, from: u32, bytes: u64) -> Time {
+        let sending = &mut self.0.entry(from).or_default().0;
+        let begun = now.max(*sending);
+        *sending = begun + domain.rate.serialization(bytes);
+        begun + domain.latency
+    }
+
+    /// Its first bit has arrived: when the last one does, behind the messages that came before it.
+    pub fn receive(&mut self, domain: &DomainPlan, now: Time, to: u32, bytes: u64) -> Time {
+        let receiving = &mut self.0.entry(to).or_default().1;
+        *receiving = now.max(*receiving) + domain.rate.serialization(bytes);
+        *receiving
     }
 }

@@ -5,7 +5,6 @@ mod common;
 use common::seeds;
 use serde_json::Value;
 use tailback_proto::parameters::Plain;
-use tailback_sim::compat::hpcc::{HpccPlan, HpccSimulation};
 use tailback_sim::plan::{Plan, PlanError};
 use tailback_sim::settings::sections;
 use tailback_sim::Simulation;
@@ -15,10 +14,6 @@ fn seeds_of_the_fuzzing_can_run() {
     for plan in seeds::native() {
         let plan = Plan::from_json(&plan.to_string()).expect("a seed is a plan");
         Simulation::new(plan).expect("a seed can run");
-    }
-    for plan in seeds::hpcc() {
-        let plan = HpccPlan::from_json(&plan.to_string()).expect("a seed is a plan");
-        HpccSimulation::new(&plan).expect("a seed can run");
     }
 }
 
@@ -100,19 +95,4 @@ fn what_memory_is_set_aside_for_has_a_limit() {
     for name in ["receive_buffer", "probe_bytes"] {
         refused(name, 1 << 41);
     }
-}
-
-/// A flow of the HPCC simulator's files that begins long after the end never does.
-#[test]
-fn an_hpcc_flow_may_start_after_the_end() {
-    let mut plan = seeds::hpcc().swap_remove(0);
-    for flow in plan["flows"].as_array_mut().expect("a list") {
-        flow[5] = u64::MAX.into();
-    }
-    let plan = HpccPlan::from_json(&plan.to_string()).expect("it is a plan");
-    let mut simulation = HpccSimulation::new(&plan).expect("it can run");
-    while !simulation.advance(1000).done {}
-    let recording = simulation.finish();
-    assert!(recording.recording.meta.conservation.ok);
-    assert_eq!((recording.fct.len(), recording.totals.host_data), (0, 0));
 }

@@ -9,6 +9,8 @@ mod congestion;
 mod flow_control;
 #[cfg(target_os = "linux")]
 mod hostile;
+#[path = "../../../crates/compat/tests/common/seeds.rs"]
+mod hpcc_seeds;
 #[cfg(target_os = "linux")]
 mod live;
 mod plans;

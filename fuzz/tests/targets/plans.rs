@@ -5,13 +5,14 @@
 
 use bolero::{check, produce, TypeGenerator, ValueGenerator};
 use serde_json::{Number, Value};
+use tailback_compat::hpcc::{HpccPlan, HpccSimulation};
 use tailback_fuzz::Magnitude;
-use tailback_sim::compat::hpcc::{HpccPlan, HpccSimulation};
 use tailback_sim::plan::{Plan, PlanError};
 use tailback_sim::record::Recording;
 use tailback_sim::{Progress, Simulation};
 
 use crate::common::seeds;
+use crate::hpcc_seeds;
 
 /// A value of the plan, by its number in the order of the text, and what becomes of it.
 #[derive(Clone, Debug, TypeGenerator)]
@@ -176,7 +177,7 @@ fn native() {
 
 #[test]
 fn hpcc() {
-    let seeds = seeds::hpcc();
+    let seeds = hpcc_seeds::hpcc();
     check!().with_generator(edits()).for_each(|(seed, edits)| {
         let text = edited(&seeds, *seed, edits);
         let plan = match HpccPlan::from_json(&text) {

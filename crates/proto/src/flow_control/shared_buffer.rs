@@ -258,7 +258,9 @@ impl SharedBuffer {
         let pauses = self.is_lossless(class)
             && !group.pausing
             && (group.headroom > 0 || group.shared as u64 >= self.ingress_threshold(pool));
-        group.pausing |= pauses;
+        if pauses {
+            group.pausing = true;
+        }
         pauses
     }
 
@@ -274,7 +276,9 @@ impl SharedBuffer {
             self.rest.free_headroom += from_headroom as u64;
         }
         let resumes = group.pausing && group.headroom == 0 && self.is_below_xon(pool, group.shared as u64);
-        group.pausing &= !resumes;
+        if resumes {
+            group.pausing = false;
+        }
         resumes
     }
 
@@ -362,13 +366,15 @@ mod tests {
     const CLASSES: usize = 8;
     const LARGEST: u32 = 1_500;
 
+    /// Class, ingress port, egress port, bytes.
+    type Packet = (u8, usize, usize, u32);
+
     /// A buffer and what it holds.
     struct Switch {
         buffer: SharedBuffer,
         groups: [[Group; CLASSES]; PORTS],
         queued: [[u64; CLASSES]; PORTS],
-        /// Class, ingress port, egress port, bytes.
-        packets: Vec<(u8, usize, usize, u32)>,
+        packets: Vec<Packet>,
         headroom: u64,
     }
 
@@ -383,7 +389,7 @@ mod tests {
             }
         }
 
-        fn receive(&mut self, (class, from, to, bytes): (u8, usize, usize, u32)) -> Result<bool, Refusal> {
+        fn receive(&mut self, (class, from, to, bytes): Packet) -> Result<bool, Refusal> {
             let (group, queued) =
                 (&mut self.groups[from][class as usize], &mut self.queued[to][class as usize]);
             let place = self.buffer.admit(group, class, bytes, || *queued, || self.headroom)?;
@@ -404,8 +410,7 @@ mod tests {
             let mut headroom = 0u64;
             for (port, groups) in self.groups.iter().enumerate() {
                 for (class, group) in groups.iter().enumerate() {
-                    let waits =
-                        |&&(of, from, _, _): &&(u8, usize, usize, u32)| (of as usize, from) == (class, port);
+                    let waits = |&&(of, from, _, _): &&Packet| (of as usize, from) == (class, port);
                     let held: u32 = self.packets.iter().filter(waits).map(|packet| packet.3).sum();
                     assert_eq!(group.bytes(), held, "the group holds its packets");
                     assert!(group.headroom as u64 <= self.headroom);
@@ -448,7 +453,8 @@ mod tests {
         )
     }
 
-    fn any_steps() -> impl Strategy<Value = Vec<(bool, usize, (u8, usize, usize, u32))>> {
+    /// True where the packet comes, else which of those that wait leaves.
+    fn any_steps() -> impl Strategy<Value = Vec<(bool, usize, Packet)>> {
         let packet = (0..8u8, 0..PORTS, 0..PORTS, 64..=LARGEST);
         proptest::collection::vec((proptest::bool::weighted(0.6), any::<usize>(), packet), 1..300)
     }

@@ -7,17 +7,17 @@ use super::prefetch;
 use super::random::mix;
 
 /// No packet.
-pub(crate) const NONE: u32 = u32::MAX;
+pub const NONE: u32 = u32::MAX;
 
 /// An element of a linked list: it holds the index of the next one, or [`NONE`].
-pub(crate) trait Linked: Copy {
+pub trait Linked: Copy {
     fn next(&self) -> u32;
     fn set_next(&mut self, next: u32);
 }
 
 /// All packets that exist. Freed places are used again, so nothing is allocated once the run is warm.
 #[derive(Debug)]
-pub(crate) struct Arena<Packet> {
+pub struct Arena<Packet> {
     packets: Vec<Packet>,
     free: u32,
 }
@@ -91,7 +91,7 @@ impl<Packet> std::ops::IndexMut<u32> for Arena<Packet> {
 
 /// A first-in first-out list of packets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fifo {
+pub struct Fifo {
     head: u32,
     tail: u32,
 }
@@ -167,11 +167,11 @@ impl Fifo {
 // over them.
 
 /// A map by numbers, or by a few of them.
-pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+pub type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// A hash of numbers: a multiplication for each, and splitmix64's finalizer at the end.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NumberHasher(u64);
+pub struct NumberHasher(u64);
 
 impl Hasher for NumberHasher {
     fn write(&mut self, bytes: &[u8]) {

@@ -7,11 +7,11 @@ mod queue;
 mod random;
 mod turns;
 
-pub(crate) use crate::engine::arena::NumberMap;
+pub use crate::engine::arena::NumberMap;
 pub use crate::engine::queue::EventKey;
 pub use crate::engine::turns::Barrier;
-pub(crate) use arena::{Arena, Fifo, Linked, NONE};
-pub(crate) use prefetch::prefetch;
+pub use arena::{Arena, Fifo, Linked, NONE};
+pub use prefetch::prefetch;
 pub use queue::EventQueue;
 pub use random::{mix, splitmix64, stream, uniform, Stream};
 pub use turns::Turns;

@@ -4,7 +4,7 @@
 /// of range is ignored.
 #[inline(always)]
 #[allow(unsafe_code)]
-pub(crate) fn prefetch<T>(values: &[T], index: usize) {
+pub fn prefetch<T>(values: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(value) = values.get(index) {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};

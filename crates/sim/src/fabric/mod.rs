@@ -21,12 +21,13 @@ use tailback_proto::units::{Rate, Time};
 use crate::engine::{stream, Arena, Fifo, Stream};
 use crate::fabric::cut::Cut;
 use crate::fabric::packet::{DataTally, Packet, Telemetry, KINDS};
-use crate::fabric::pfc::{PauseFrames, PauseLogs, Pausing};
+use crate::fabric::pfc::{PauseFrames, Pausing};
 use crate::fabric::port::{
     byte_time, CaptureNote, ClassQueue, DropsByLane, Link, Port, LOSSY, RECLASSIFIES, WEIGHTED,
 };
 use crate::fabric::routing::Routes;
 use crate::fabric::switch::{IngressGroup, Marking, Switch};
+use crate::gauge::PauseLogs;
 use crate::plan::{EcnParameters, MAX_CODE_POINTS};
 use crate::run::Run;
 

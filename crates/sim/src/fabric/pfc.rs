@@ -162,37 +162,6 @@ impl Fabric {
 //
 // Leaves out: loss of a PFC frame, and the buffer space that the frames themselves take.
 
-const PS_PER_SECOND: u64 = 1_000_000_000_000;
-
-/// Total pause time of one (port, class).
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PauseLog {
-    /// Time paused in each second of the run.
-    pub per_second: Vec<u64>,
-    /// When the last pause ended.
-    pub last: Time,
-}
-
-impl PauseLog {
-    pub fn add(&mut self, from: Time, to: Time) {
-        self.last = to;
-        let mut at = from.0;
-        while at < to.0 {
-            let second = (at / PS_PER_SECOND) as usize;
-            let end = to.0.min((second as u64 + 1) * PS_PER_SECOND);
-            if self.per_second.len() <= second {
-                self.per_second.resize(second + 1, 0);
-            }
-            self.per_second[second] += end - at;
-            at = end;
-        }
-    }
-
-    pub fn max_share_of_a_second(&self) -> f64 {
-        self.per_second.iter().copied().max().unwrap_or(0) as f64 / PS_PER_SECOND as f64
-    }
-}
-
 /// The pause that a priority group of an ingress port holds at its peer.
 #[derive(Clone, Debug)]
 pub(crate) struct Pausing {
@@ -210,9 +179,6 @@ impl Pausing {
         self.held + self.source.asserted_at().map_or(Time::ZERO, |since| now - since)
     }
 }
-
-/// Pauses by lane, for those lanes that ever had one.
-pub(crate) type PauseLogs = BTreeMap<usize, PauseLog>;
 
 /// A PFC frame on a link.
 #[derive(Clone, Copy, Debug)]
@@ -485,19 +451,5 @@ impl Fabric {
                 packets.any(|packet| first + packet.ingress as usize == peer)
             })
             .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pause_across_a_second_counts_in_both() {
-        let mut log = PauseLog::default();
-        log.add(Time(PS_PER_SECOND - 10), Time(PS_PER_SECOND + 30));
-        log.add(Time(PS_PER_SECOND + 100), Time(PS_PER_SECOND + 101));
-        assert_eq!(log.per_second, [10, 31]);
-        assert_eq!(log.max_share_of_a_second(), 31.0 / 1e12);
     }
 }

@@ -11,15 +11,17 @@
 mod collective;
 mod graph;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tailback_proto::units::Time;
 
 use crate::engine::NumberMap;
 use crate::jobs::collective::RunningGraph;
 use crate::jobs::graph::{Job, NextStep, RankActivity};
-use crate::plan::{DomainPlan, Plan, PlanError, QueuePairs, StepPlan, StepWork};
-use crate::work::{Arrived, Finished, JobRecord, Message, Network, SpanRecord, Work, MOST_RECORDED};
+use crate::plan::{Plan, PlanError, QueuePairs, StepPlan, StepWork};
+use crate::work::{
+    Arrived, DomainLinks, Finished, JobRecord, Message, Network, SpanRecord, Work, MOST_RECORDED,
+};
 
 pub use crate::jobs::graph::circle;
 
@@ -61,7 +63,7 @@ pub(crate) struct Jobs {
     unused_timers: Vec<u32>,
     /// Messages under way.
     sent: NumberMap<u32, OperationIndex>,
-    links: Links,
+    links: DomainLinks,
     tasks: VecDeque<Task>,
     finished: Vec<Finished>,
     ranks: usize,
@@ -107,7 +109,7 @@ impl Jobs {
             timers: Vec::new(),
             unused_timers: Vec::new(),
             sent: NumberMap::default(),
-            links: Links::default(),
+            links: DomainLinks::default(),
             tasks: VecDeque::new(),
             finished: Vec::new(),
             ready: Vec::new(),
@@ -355,31 +357,5 @@ impl Jobs {
         let how = if begun { "had not ended" } else { "could not begin" };
         let named = part.graph.places.get(operation as usize).unwrap_or(&operation);
         format!("operation {named} of step {step}, {what}, {how}")
-    }
-}
-
-// Links inside of servers, such as NVLink: a rank sends at one rate, one message after the other, and receives so, too.
-//
-// Leaves out: packets, and whatever a switch between them does. A message takes its latency and its bytes at the rate, and
-// waits for those before it at both ends.
-
-/// Until when the links of each host are taken: sending, and receiving.
-#[derive(Debug, Default)]
-pub(crate) struct Links(HashMap<u32, (Time, Time)>);
-
-impl Links {
-    /// A message is sent, behind those before it: when its first bit arrives.
-    pub fn send(&mut self, domain: &DomainPlan, now: Time, from: u32, bytes: u64) -> Time {
-        let sending = &mut self.0.entry(from).or_default().0;
-        let begun = now.max(*sending);
-        *sending = begun + domain.rate.serialization(bytes);
-        begun + domain.latency
-    }
-
-    /// Its first bit has arrived: when the last one does, behind the messages that came before it.
-    pub fn receive(&mut self, domain: &DomainPlan, now: Time, to: u32, bytes: u64) -> Time {
-        let receiving = &mut self.0.entry(to).or_default().1;
-        *receiving = now.max(*receiving) + domain.rate.serialization(bytes);
-        *receiving
     }
 }

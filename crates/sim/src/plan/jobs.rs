@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
-use tailback_proto::units::{Rate, Time};
+use tailback_proto::units::Rate;
 
 use super::{impossible, Plan, PlanError};
+pub use crate::work::DomainPlan;
 
 /// A job: ranks that repeat the same steps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,16 +35,6 @@ pub struct JobPlan {
     pub repeat: u32,
     /// The steps of each rank.
     pub steps: Vec<StepPlan>,
-}
-
-/// Links inside of servers: each rank sends, and receives, at one rate.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DomainPlan {
-    /// Rate of a rank's link, each way.
-    pub rate: Rate,
-    /// From the first bit sent to the first bit received.
-    pub latency: Time,
 }
 
 /// Which queue pairs carry messages.

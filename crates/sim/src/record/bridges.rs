@@ -1,6 +1,6 @@
 //! What is recorded of Linux bridges.
 
-use super::quantity::{counters, quantities, Table};
+use super::quantity::{counters, quantities, recorded, Table};
 use super::recording::{at_port, peer_name, Entity};
 use super::recording::{BridgeCore, Queue};
 use super::signals::Signal;
@@ -12,69 +12,71 @@ use crate::linux::device::Channel;
 use crate::plan::{Plan, QdiscPlan};
 use crate::world::World;
 
-quantities! {
-    /// The transmit rings of a port, counted among all ports of bridges.
-    TX_RING of ["tx-ring"], |bin, port| {
-        "queue_mean_bytes": Mean, "bytes", "bytes given to the device and not yet completed, weighted by time"
-            = bin.world.linux.bridge_ports[port].tx_backlog.take_mean(bin.now, bin.span);
-        "queue_max_bytes": Max, "bytes", "most such bytes" = bin.world.linux.bridge_ports[port].tx_backlog.take_max() as f64;
+recorded! {
+    quantities {
+        /// The transmit rings of a port, counted among all ports of bridges.
+        TX_RING of ["tx-ring"], |bin, port| {
+            "queue_mean_bytes": Mean, "bytes", "bytes given to the device and not yet completed, weighted by time"
+                = bin.world.linux.bridge_ports[port].tx_backlog.take_mean(bin.now, bin.span);
+            "queue_max_bytes": Max, "bytes", "most such bytes" = bin.world.linux.bridge_ports[port].tx_backlog.take_max() as f64;
+        }
     }
-}
 
-quantities! {
-    /// The queueing disciplines of a port, all together.
-    QDISC of ["qdisc"], |bin, port| {
-        "queue_mean_bytes": Mean, "bytes", "bytes waiting, weighted by time"
-            = bin.world.linux.bridge_ports[port].qdisc_backlog.take_mean(bin.now, bin.span);
-        "queue_max_bytes": Max, "bytes", "most bytes waiting" = bin.world.linux.bridge_ports[port].qdisc_backlog.take_max() as f64;
-        "ecn_marked": Count [CeMark], "packets", "packets that it marked CE" = egresses(bin.world, port).map(|egress| egress.marked).sum();
-        "dropped": Count [Drop], "packets", "packets that it dropped" = {
-            let at = lane(bin.world.linux.first_bridge_port + port, 0);
-            bin.world.fabric.drops[at][DropReason::Qdisc as usize].packets
-        };
+    quantities {
+        /// The queueing disciplines of a port, all together.
+        QDISC of ["qdisc"], |bin, port| {
+            "queue_mean_bytes": Mean, "bytes", "bytes waiting, weighted by time"
+                = bin.world.linux.bridge_ports[port].qdisc_backlog.take_mean(bin.now, bin.span);
+            "queue_max_bytes": Max, "bytes", "most bytes waiting" = bin.world.linux.bridge_ports[port].qdisc_backlog.take_max() as f64;
+            "ecn_marked": Count [CeMark], "packets", "packets that it marked CE" = egresses(bin.world, port).map(|egress| egress.marked).sum();
+            "dropped": Count [Drop], "packets", "packets that it dropped" = {
+                let at = lane(bin.world.linux.first_bridge_port + port, 0);
+                bin.world.fabric.drops[at][DropReason::Qdisc as usize].packets
+            };
+        }
     }
-}
 
-quantities! {
-    /// The receive rings of a port.
-    RX_RING of ["rx-ring"], |bin, port| {
-        "queue_mean_bytes": Mean, "bytes", "bytes that wait for a poll, weighted by time"
-            = bin.world.linux.bridge_ports[port].rx_backlog.take_mean(bin.now, bin.span);
-        "queue_max_bytes": Max, "bytes", "most such bytes" = bin.world.linux.bridge_ports[port].rx_backlog.take_max() as f64;
-        "dropped": Count [Drop], "packets", "packets that found a ring full, or came out of it and had nowhere to go" = {
-            let port = bin.world.linux.first_bridge_port + port;
-            let no_route = |class| bin.world.fabric.drops[lane(port, class)][DropReason::NoRoute as usize].packets;
-            out_of_buffer(bin.world, port) + (0..CLASSES as u8).map(no_route).sum::<u64>()
-        };
+    quantities {
+        /// The receive rings of a port.
+        RX_RING of ["rx-ring"], |bin, port| {
+            "queue_mean_bytes": Mean, "bytes", "bytes that wait for a poll, weighted by time"
+                = bin.world.linux.bridge_ports[port].rx_backlog.take_mean(bin.now, bin.span);
+            "queue_max_bytes": Max, "bytes", "most such bytes" = bin.world.linux.bridge_ports[port].rx_backlog.take_max() as f64;
+            "dropped": Count [Drop], "packets", "packets that found a ring full, or came out of it and had nowhere to go" = {
+                let port = bin.world.linux.first_bridge_port + port;
+                let no_route = |class| bin.world.fabric.drops[lane(port, class)][DropReason::NoRoute as usize].packets;
+                out_of_buffer(bin.world, port) + (0..CLASSES as u8).map(no_route).sum::<u64>()
+            };
+        }
     }
-}
 
-quantities! {
-    /// A core of a bridge.
-    CORE of ["core"] always, |bin, core| {
-        "irq_share": Share, "share", "time that it spent on hard interrupts"
-            = bin.world.linux.cores[core].core.spent(Purpose::Irq, bin.now).0;
-        "softirq_share": Share, "share", "time that it spent on softirqs, ksoftirqd included"
-            = bin.world.linux.cores[core].core.spent(Purpose::Soft, bin.now).0;
-        "guest_share": Share, "share", "time that it spent on virtual CPUs"
-            = bin.world.linux.cores[core].core.spent(Purpose::Guest, bin.now).0;
+    quantities {
+        /// A core of a bridge.
+        CORE of ["core"] always, |bin, core| {
+            "irq_share": Share, "share", "time that it spent on hard interrupts"
+                = bin.world.linux.cores[core].core.spent(Purpose::Irq, bin.now).0;
+            "softirq_share": Share, "share", "time that it spent on softirqs, ksoftirqd included"
+                = bin.world.linux.cores[core].core.spent(Purpose::Soft, bin.now).0;
+            "guest_share": Share, "share", "time that it spent on virtual CPUs"
+                = bin.world.linux.cores[core].core.spent(Purpose::Guest, bin.now).0;
+        }
     }
-}
 
-counters! {
-    /// Of a port of a bridge, under the names of `ethtool -S`.
-    PORT_COUNTS of ["bridge port"], |world: World, port| {
-        "rx_packets": "packets", "packets received" = world.fabric.groups.of_port(port).map(|group| group.rx_packets).sum();
-        "rx_bytes": "bytes", "bytes received" = world.fabric.groups.of_port(port).map(|group| group.rx_bytes).sum();
-        "rx_out_of_buffer": "packets", "packets that found a receive ring full" = out_of_buffer(world, port);
-        "tx_packets": "packets", "packets sent" = world.fabric.queues.of_port(port).map(|queue| queue.tx_packets).sum();
-        "tx_bytes": "bytes", "bytes sent" = world.fabric.queues.of_port(port).map(|queue| queue.tx_bytes).sum();
-        "tx_queue_stopped": "stops", "how often a transmit ring was full"
-            = channels(world, port).iter().map(|channel| channel.tx.ring_stops).sum();
-        "bql_stopped": "stops", "how often byte queue limits stopped a transmit queue"
-            = channels(world, port).iter().map(|channel| channel.tx.bql_stops).sum();
-        "bql_limit": "bytes", "limits of the transmit queues at the end, all together"
-            = channels(world, port).iter().filter_map(|c| c.tx.dql.as_ref()).map(|dql| dql.limit() as u64).sum();
+    counters {
+        /// Of a port of a bridge, under the names of `ethtool -S`.
+        PORT_COUNTS of ["bridge port"], |world: World, port| {
+            "rx_packets": "packets", "packets received" = world.fabric.groups.of_port(port).map(|group| group.rx_packets).sum();
+            "rx_bytes": "bytes", "bytes received" = world.fabric.groups.of_port(port).map(|group| group.rx_bytes).sum();
+            "rx_out_of_buffer": "packets", "packets that found a receive ring full" = out_of_buffer(world, port);
+            "tx_packets": "packets", "packets sent" = world.fabric.queues.of_port(port).map(|queue| queue.tx_packets).sum();
+            "tx_bytes": "bytes", "bytes sent" = world.fabric.queues.of_port(port).map(|queue| queue.tx_bytes).sum();
+            "tx_queue_stopped": "stops", "how often a transmit ring was full"
+                = channels(world, port).iter().map(|channel| channel.tx.ring_stops).sum();
+            "bql_stopped": "stops", "how often byte queue limits stopped a transmit queue"
+                = channels(world, port).iter().map(|channel| channel.tx.bql_stops).sum();
+            "bql_limit": "bytes", "limits of the transmit queues at the end, all together"
+                = channels(world, port).iter().filter_map(|c| c.tx.dql.as_ref()).map(|dql| dql.limit() as u64).sum();
+        }
     }
 }
 
@@ -95,7 +97,7 @@ fn all_cores<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = (usiz
 }
 
 /// What is recorded of each row, and where that is.
-pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, &'static Table, usize)> {
+pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, &'static Table<World>, usize)> {
     let mut rows = Vec::new();
     for port in 0..world.linux.bridge_ports.len() {
         let at = world.linux.first_bridge_port + port;

@@ -11,7 +11,7 @@ use crate::world::World;
 use tailback_proto::units::Time;
 
 /// Rows of counters, of a node and a port at a time.
-pub(crate) struct Rows<'a, W = World> {
+pub struct Rows<'a, W> {
     pub bin: Bin<'a, W>,
     pub rows: Vec<Counter>,
 }
@@ -45,7 +45,7 @@ impl<'a, W> Rows<'a, W> {
     }
 }
 
-impl Rows<'_> {
+impl Rows<'_, World> {
     /// Of those classes that a port ever carried or paused.
     fn add_port(&mut self, node: &str, port_name: &str, port: usize, classes: &[u8]) {
         for &class in classes {

@@ -2,20 +2,20 @@
 
 mod audit;
 mod bridges;
-pub(crate) mod counters;
+mod counters;
 mod flows;
-pub(crate) mod hosts;
+mod hosts;
 #[cfg(debug_assertions)]
 mod littles_law;
-pub(crate) mod ports;
+mod ports;
 mod qdisc;
-pub(crate) mod quantity;
-pub(crate) mod queue_pairs;
+mod quantity;
+mod queue_pairs;
 mod recording;
 mod reference;
 mod rows;
-pub(crate) mod series;
-pub(crate) mod signals;
+mod series;
+mod signals;
 mod tcp;
 mod veth;
 
@@ -25,14 +25,18 @@ pub use crate::record::flows::{Column, Read, COLUMNS};
 pub(crate) use crate::record::ports::ListedQueues;
 pub use crate::record::recording::{Entity, KINDS};
 pub use crate::record::recording::{RecordParameters, MIN_BINS};
+pub use counters::Rows;
+pub use quantity::{bits_per_second, counter_named, series_of};
+pub use quantity::{Add, Bin, Counters, Quantities, Quantity, Table, ValueKind};
 pub use recording::{
     BridgeCore, Conservation, CoreShares, Counter, Cpu, DataPackets, Drop, Fault, Latency, Meta, Pause,
     PauseStorm, Pings, Queue, Recording, Sender, Series, Skipped, Teardown, Veth, VethEnd,
 };
 pub use reference::{reference, Reference};
 pub use rows::FlowBlocks;
-pub(crate) use rows::FlowRows;
+pub use rows::FlowRows;
 pub(crate) use series::Recorder;
+pub use series::{Bins, Detail, Readings, ShownSignal, FEW_BINS, FIRST_BIN, MAX_VALUES};
 pub use signals::{Signal, SignalEnds, SignalRow, Signals};
 
 use crate::plan::Plan;

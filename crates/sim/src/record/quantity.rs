@@ -1,18 +1,22 @@
 //! What is recorded. A quantity has one row, which gives its series, its counter and its line in the reference.
 //!
 //! Rows form tables, because all that is read at one place is read together: [`quantities!`] declares quantities with
-//! series, [`counters!`] those that are only counted.
+//! series, [`counters!`] those that are only counted. Each file declares its tables in one [`recorded!`], which lists them, and
+//! [`TABLES`] is all of these lists.
+//!
+//! Another engine, with a world of its own, reads rows of the same names ([`quantities_as!`](crate::quantities_as),
+//! [`counters_as!`](crate::counters_as)).
 
 use tailback_proto::units::Time;
 
 use super::queue_pairs::Items;
 use super::signals::Signal;
+use super::{bridges, hosts, ports, qdisc, queue_pairs, tcp, veth};
 use crate::gauge::TICK_PS;
-use crate::world::World;
 
 /// How a value is read, and how bins are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ValueKind {
+pub enum ValueKind {
     /// A count in the bin: the difference of a counter.
     Count,
     /// Bytes in the bin, shown as bit/s.
@@ -82,7 +86,7 @@ impl ValueKind {
 pub(super) const PICOSECONDS_TO_MICROSECONDS: u64 = 1_000_000;
 
 /// A rate in bit/s from bytes over a span; 0 for an empty span.
-pub(crate) fn bits_per_second(bytes: u64, span: Time) -> f64 {
+pub fn bits_per_second(bytes: u64, span: Time) -> f64 {
     if span == Time::ZERO {
         0.0
     } else {
@@ -111,7 +115,7 @@ pub struct Quantity {
 
 impl Quantity {
     /// True if bins hold this kind of value.
-    pub(crate) const fn is(&self, kind: ValueKind) -> bool {
+    pub const fn is(&self, kind: ValueKind) -> bool {
         matches!(self.kind, Some(own) if own as u8 == kind as u8)
     }
 
@@ -122,24 +126,47 @@ impl Quantity {
 }
 
 /// The bin or run that ends now, and the world of its engine.
-pub(crate) struct Bin<'a, W = World> {
+pub struct Bin<'a, W> {
     pub world: &'a mut W,
-    /// Traffic items, where there are several; the HPCC profile has none.
-    pub items: Option<&'a Items>,
+    /// Traffic items, where there are several.
+    pub(crate) items: Option<&'a Items>,
     pub now: Time,
     pub span: Time,
 }
 
 /// Takes counters, by name.
-pub(crate) type Add<'a> = &'a mut dyn FnMut(&'static str, u64);
+pub type Add<'a> = &'a mut dyn FnMut(&'static str, u64);
 
-/// Quantities that are read together, with the kinds of entities that have them.
+/// Quantities that are read together.
 #[derive(Debug)]
-pub(crate) struct Table<W = World> {
+pub struct Quantities {
+    /// Kinds of entities that have them.
     pub of: &'static [&'static str],
     /// True if its entities are recorded even if nothing happens.
     pub always: bool,
     pub rows: &'static [Quantity],
+}
+
+/// All tables of the engine, by file.
+const TABLES: [&[&Quantities]; 7] = [
+    hosts::TABLES,
+    tcp::TABLES,
+    queue_pairs::TABLES,
+    ports::TABLES,
+    bridges::TABLES,
+    veth::TABLES,
+    qdisc::TABLES,
+];
+
+/// All tables of the engine.
+pub(super) fn all_tables() -> impl Iterator<Item = &'static Quantities> {
+    TABLES.into_iter().flatten().copied()
+}
+
+/// Quantities that are read together, in the world of an engine.
+#[derive(Debug)]
+pub struct Table<W> {
+    pub quantities: Quantities,
     /// Reads the values of the bin at a place, given the counters at its start.
     pub read: fn(&mut Bin<W>, usize, before: &mut [u64], values: &mut [f64]),
     /// Passes on the counters at a place, by name.
@@ -148,25 +175,56 @@ pub(crate) struct Table<W = World> {
 
 /// Counters without a series, counted by a `T`.
 #[derive(Debug)]
-pub(crate) struct Counters<T: ?Sized> {
-    pub of: &'static [&'static str],
-    pub rows: &'static [Quantity],
+pub struct Counters<T: ?Sized> {
+    pub quantities: Quantities,
     /// Passes on those at a place, by name.
     pub count: fn(&T, usize, Add),
 }
 
-/// The row of these tables whose series or counter has this name. Does not compile where there is none.
-pub(crate) const fn known(tables: &[&[Quantity]], name: &str) -> Quantity {
-    let (mut table, mut at) = (0, 0);
+/// The row of a kind of entity whose series has this name, and whether such entities are always recorded. Does not compile where
+/// there is none.
+pub const fn series_of(kind: &str, metric: &str) -> (Quantity, bool) {
+    let (mut file, mut table, mut at) = (0, 0, 0);
     loop {
-        if at == tables[table].len() {
+        let tables = TABLES[file];
+        if table == tables.len() {
+            (file, table) = (file + 1, 0);
+        } else if at == tables[table].rows.len() || !has(tables[table].of, kind) {
             (table, at) = (table + 1, 0);
-        } else if are_equal(tables[table][at].metric, name) || are_equal(tables[table][at].counter, name) {
-            return tables[table][at];
+        } else if are_equal(tables[table].rows[at].metric, metric) {
+            return (tables[table].rows[at], tables[table].always);
         } else {
             at += 1;
         }
     }
+}
+
+/// The row whose counter has this name. Does not compile where there is none.
+pub const fn counter_named(name: &str) -> Quantity {
+    let (mut file, mut table, mut at) = (0, 0, 0);
+    loop {
+        let tables = TABLES[file];
+        if table == tables.len() {
+            (file, table) = (file + 1, 0);
+        } else if at == tables[table].rows.len() {
+            (table, at) = (table + 1, 0);
+        } else if are_equal(tables[table].rows[at].counter, name) {
+            return tables[table].rows[at];
+        } else {
+            at += 1;
+        }
+    }
+}
+
+const fn has(of: &[&str], kind: &str) -> bool {
+    let mut at = 0;
+    while at < of.len() {
+        if are_equal(of[at], kind) {
+            return true;
+        }
+        at += 1;
+    }
+    false
 }
 
 const fn are_equal(one: &str, other: &str) -> bool {
@@ -176,6 +234,16 @@ const fn are_equal(one: &str, other: &str) -> bool {
         at += 1;
     }
     at == one.len() && at == other.len()
+}
+
+/// Declares the tables of a file, each as `quantities { ... }` or `counters { ... }`, or by a macro of the file that makes one, and lists
+/// them.
+macro_rules! recorded {
+    ($($declares:ident { $(#[$doc:meta])* $name:ident $($rest:tt)* })*) => {
+        $($declares! { $(#[$doc])* $name $($rest)* })*
+
+        pub(super) const TABLES: &[&$crate::record::quantity::Quantities] = &[$(&$name.quantities),*];
+    };
 }
 
 /// Declares a [`Table`]. A row is
@@ -189,8 +257,9 @@ macro_rules! quantities {
         }
     ) => {
         $(#[$doc])*
-        pub(crate) static $name: $crate::record::quantity::Table = {
-            use $crate::record::quantity::{Bin, ValueKind, Quantity, Table};
+        pub(crate) static $name: $crate::record::quantity::Table<$crate::world::World> = {
+            use $crate::record::quantity::{Bin, Quantities, Quantity, Table, ValueKind};
+            use $crate::world::World;
             const ROWS: &[Quantity] = &[$(Quantity {
                 metric: $metric,
                 counter: concat!($($counter)?),
@@ -201,22 +270,23 @@ macro_rules! quantities {
                 help: $help,
             }),*];
             #[allow(unused_assignments, unused_variables)]
-            fn read($bin: &mut Bin, $at: usize, before: &mut [u64], values: &mut [f64]) {
+            fn read($bin: &mut Bin<World>, $at: usize, before: &mut [u64], values: &mut [f64]) {
                 let (before, values) = (&mut before[..ROWS.len()], &mut values[..ROWS.len()]);
                 let mut row = 0;
                 $(
-                    values[row] = $crate::record::quantity::value!($kind, $bin, &mut before[row], $read);
+                    values[row] = $crate::value_of_bin!($kind, $bin, &mut before[row], $read);
                     row += 1;
                 )*
             }
             #[allow(unused_variables)]
-            fn count($bin: &mut Bin, $at: usize, add: $crate::record::quantity::Add) {
+            fn count($bin: &mut Bin<World>, $at: usize, add: $crate::record::quantity::Add) {
                 $($(
                     let total = $read;
                     add($counter, ValueKind::$kind.counted(total));
                 )?)*
             }
-            Table { of: &[$($of),*], always: false $(|| stringify!($always).len() > 0)?, rows: ROWS, read, count }
+            let always = false $(|| stringify!($always).len() > 0)?;
+            Table { quantities: Quantities { of: &[$($of),*], always, rows: ROWS }, read, count }
         };
     };
 }
@@ -232,7 +302,9 @@ macro_rules! signal {
 }
 
 /// The value of a bin: from a counter, or as it is read.
-macro_rules! value {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! value_of_bin {
     (Mean, $bin:ident, $before:expr, $read:expr) => {
         $read
     };
@@ -262,7 +334,7 @@ macro_rules! counters {
     ) => {
         $(#[$doc])*
         pub(crate) static $name: $crate::record::quantity::Counters<$type> = {
-            use $crate::record::quantity::{Counters, Quantity};
+            use $crate::record::quantity::{Counters, Quantities, Quantity};
             fn count($one: &$type, $at: usize, add: $crate::record::quantity::Add) {
                 $(add($counter, $read);)*
             }
@@ -275,25 +347,25 @@ macro_rules! counters {
                 signal: None,
                 help: $help,
             }),*];
-            Counters { of: &[$($of),*], rows: ROWS, count }
+            Counters { quantities: Quantities { of: &[$($of),*], always: false, rows: ROWS }, count }
         };
     };
 }
 
-/// Declares how another engine reads rows of existing tables. All else is said there; the first table says which entities
-/// have them. A row is `"metric": KIND = value`. Counters are separate ([`counters_as!`]).
+/// Declares how another engine reads the series of a kind of entity. Their units, help and signals are those of this engine's rows of
+/// the same names. A row is `"metric": KIND = value`. Counters are separate ([`counters_as!`](crate::counters_as)).
+#[macro_export]
 macro_rules! quantities_as {
     (
         $(#[$doc:meta])*
-        $name:ident: [$first:path $(, $more:path)*], |$bin:ident: $world:ty, $at:ident| {
+        $name:ident of $of:literal, |$bin:ident: $world:ty, $at:ident| {
             $($metric:literal: $kind:ident = $read:expr;)*
         }
     ) => {
         $(#[$doc])*
-        static $name: $crate::record::quantity::Table<$world> = {
-            use $crate::record::quantity::{known, Bin, ValueKind, Quantity, Table};
-            const TABLES: &[&[Quantity]] = &[$first.rows $(, $more.rows)*];
-            const ROWS: &[Quantity] = &[$(known(TABLES, $metric)),*];
+        static $name: $crate::record::Table<$world> = {
+            use $crate::record::{series_of, Bin, Quantities, Quantity, Table, ValueKind};
+            const ROWS: &[Quantity] = &[$(series_of($of, $metric).0),*];
             const KINDS: &[ValueKind] = &[$(ValueKind::$kind),*];
             const _: () = {
                 let mut row = 0;
@@ -307,35 +379,35 @@ macro_rules! quantities_as {
                 let (before, values) = (&mut before[..ROWS.len()], &mut values[..ROWS.len()]);
                 let mut row = 0;
                 $(
-                    values[row] = $crate::record::quantity::value!($kind, $bin, &mut before[row], $read);
+                    values[row] = $crate::value_of_bin!($kind, $bin, &mut before[row], $read);
                     row += 1;
                 )*
             }
-            Table { of: $first.of, always: $first.always, rows: ROWS, read, count: |_, _, _| {} }
+            const ALWAYS: bool = false $(|| series_of($of, $metric).1)*;
+            Table { quantities: Quantities { of: &[$of], always: ALWAYS, rows: ROWS }, read, count: |_, _, _| {} }
         };
     };
 }
 
-/// Declares how another engine counts rows of existing tables. A row is `"counter" = value`.
+/// Declares what another engine counts under the names of this engine's counters. A row is `"counter" = value`.
+#[macro_export]
 macro_rules! counters_as {
     (
         $(#[$doc:meta])*
-        $name:ident: [$first:path $(, $more:path)*], |$one:ident: $type:ty, $at:ident| {
+        $name:ident, |$one:ident: $type:ty, $at:ident| {
             $($counter:literal = $read:expr;)*
         }
     ) => {
         $(#[$doc])*
-        pub(super) static $name: $crate::record::quantity::Counters<$type> = {
-            use $crate::record::quantity::{known, Add, Counters, Quantity};
-            const TABLES: &[&[Quantity]] = &[$first.rows $(, $more.rows)*];
-            const ROWS: &[Quantity] = &[$(known(TABLES, $counter)),*];
+        static $name: $crate::record::Counters<$type> = {
+            use $crate::record::{counter_named, Add, Counters, Quantities, Quantity};
+            const ROWS: &[Quantity] = &[$(counter_named($counter)),*];
             fn count($one: &$type, $at: usize, add: Add) {
                 $(add($counter, $read);)*
             }
-            Counters { of: $first.of, rows: ROWS, count }
+            Counters { quantities: Quantities { of: &[], always: false, rows: ROWS }, count }
         };
     };
 }
 
-pub(super) use {counters, quantities};
-pub(crate) use {counters_as, quantities_as, signal, value};
+pub(super) use {counters, quantities, recorded, signal};

@@ -5,7 +5,7 @@ use tailback_proto::congestion::rhcc::Sender;
 use tailback_proto::congestion::{shown, Controller, Merged, SignalInfo};
 use tailback_proto::units::Time;
 
-use super::quantity::{quantities, Bin, ValueKind};
+use super::quantity::{quantities, recorded, Bin, ValueKind};
 use super::recording::Entity;
 use super::series::ShownSignal;
 use crate::nic::queue_pair::{QpState, SendQp};
@@ -14,30 +14,48 @@ use crate::plan::Plan;
 use crate::workload::Writer;
 use crate::world::World;
 
-quantities! {
-    /// What a queue pair may send.
-    RATE of ["queue-pair", "message"] always, |bin, qp| {
-        "rate_bps": Now, "bit/s", "its rate at the end of the bin; the line rate without a limiter"
-            = rate(bin.world, qp, bin.world.fabric.run.now);
+recorded! {
+    quantities {
+        /// What a queue pair may send.
+        RATE of ["queue-pair", "message"] always, |bin, qp| {
+            "rate_bps": Now, "bit/s", "its rate at the end of the bin; the line rate without a limiter"
+                = rate(bin.world, qp, bin.world.fabric.run.now);
+        }
     }
-}
 
-quantities! {
-    /// What arrives of it.
-    DELIVERED of ["queue-pair", "message"], |bin, qp| {
-        "goodput_bps": Rate, "bit/s", "payload delivered in order" = bin.world.nics.recv_qps[qp].bytes_delivered;
+    quantities {
+        /// What arrives of it.
+        DELIVERED of ["queue-pair", "message"], |bin, qp| {
+            "goodput_bps": Rate, "bit/s", "payload delivered in order" = bin.world.nics.recv_qps[qp].bytes_delivered;
+        }
+    }
+
+    quantities {
+        /// Of a traffic item.
+        ITEM of ["item"] always, |bin, item| {
+            "goodput_rx_bps": Rate, "bit/s", "what of it reached memory, at all receivers together"
+                = bin.items.map_or(0, |items| items.of_item(item as u32));
+        }
+    }
+
+    quantities {
+        /// Of a traffic item at one of its senders.
+        ITEM_AT_SENDER of ["item-at-sender"] always, |bin, index| {
+            "goodput_tx_bps": Rate, "bit/s", "what of it reached memory, a part of that of the host"
+                = bin.items.map_or(0, |items| items.at_sender(index));
+        }
     }
 }
 
 /// Most signals of a controller: `at` is of the queue pair and the number of the signal.
 const SIGNALS: usize = 256;
 
-fn signal(bin: &mut Bin, at: usize, _: &mut [u64], values: &mut [f64]) {
+fn signal(bin: &mut Bin<World>, at: usize, _: &mut [u64], values: &mut [f64]) {
     let (s, model) = queue_pair(bin.world, at / SIGNALS);
     values[0] = s.half.pacer.flow.signal(&model.congestion[s.congestion as usize], bin.now, at % SIGNALS);
 }
 
-fn beside(bin: &mut Bin, at: usize, _: &mut [u64], values: &mut [f64]) {
+fn beside(bin: &mut Bin<World>, at: usize, _: &mut [u64], values: &mut [f64]) {
     let (s, model) = queue_pair(bin.world, at / SIGNALS);
     values[0] = match (&s.prober, &model.rhcc) {
         (Some(prober), Some(law)) => (Sender::SIGNALS[at % SIGNALS].read)(&prober.sender, law),
@@ -97,22 +115,6 @@ pub(super) fn entity(plan: &Plan, world: &World, qp: usize) -> Entity {
 // Bytes are summed when a bin ends, over the queue pairs and connections at work. Those that have not
 // started or are done cost nothing, so a long list of messages does not slow the run down. Nothing is done
 // per packet.
-
-quantities! {
-    /// Of a traffic item.
-    ITEM of ["item"] always, |bin, item| {
-        "goodput_rx_bps": Rate, "bit/s", "what of it reached memory, at all receivers together"
-            = bin.items.map_or(0, |items| items.of_item(item as u32));
-    }
-}
-
-quantities! {
-    /// Of a traffic item at one of its senders.
-    ITEM_AT_SENDER of ["item-at-sender"] always, |bin, index| {
-        "goodput_tx_bps": Rate, "bit/s", "what of it reached memory, a part of that of the host"
-            = bin.items.map_or(0, |items| items.at_sender(index));
-    }
-}
 
 /// One traffic item at one sending host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

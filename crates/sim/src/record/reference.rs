@@ -3,10 +3,9 @@
 use serde::Serialize;
 
 use super::flows::COLUMNS;
-use super::quantity::{Counters, Quantity, Table};
+use super::quantity::{all_tables, Quantities, Quantity};
 use super::recording::KINDS;
 use super::signals::Signal;
-use super::{bridges, hosts, ports, qdisc, queue_pairs, tcp, veth};
 
 /// All of it.
 #[derive(Debug, Serialize)]
@@ -68,74 +67,11 @@ fn counted_at(of: &'static [&'static str]) -> &'static str {
 }
 
 pub fn reference() -> Reference {
-    let tables = [
-        &hosts::NIC,
-        &hosts::DELAY,
-        &tcp::CPU,
-        &hosts::AGENT,
-        &queue_pairs::ITEM,
-        &queue_pairs::ITEM_AT_SENDER,
-        &queue_pairs::RATE,
-        &queue_pairs::DELIVERED,
-        &tcp::CONNECTION,
-        &ports::SEND,
-        &ports::EGRESS,
-        &ports::MARKS,
-        &ports::PAUSED,
-        &ports::INGRESS,
-        &ports::PAUSING,
-        &ports::REFUSED,
-        &tcp::RINGS,
-        &hosts::BUFFER,
-        &hosts::XOFF,
-        &hosts::PCIE,
-        &hosts::IIO,
-        &hosts::TARGET,
-        &hosts::MEMORY,
-        &hosts::MEMORY_OF_NIC,
-        &bridges::TX_RING,
-        &bridges::QDISC,
-        &bridges::RX_RING,
-        &bridges::CORE,
-        &veth::LIST,
-        &veth::THREAD,
-        &veth::RING,
-        &veth::LIMITS,
-        &veth::WAITING,
-        &veth::QDISC_DROPS,
-        &veth::NAMESPACE,
-        &veth::PING,
-    ];
-    let series = tables
-        .into_iter()
-        .flat_map(|table: &'static Table| table.rows.iter().map(|row| Documented::of(table.of, row)));
-    let mut quantities: Vec<Documented> = series.collect();
-    counted(&mut quantities, &hosts::NIC_COUNTS);
-    counted(&mut quantities, &hosts::PROBES);
-    counted(&mut quantities, &hosts::LEVEL_CHANGES);
-    counted(&mut quantities, &tcp::RECEIVED);
-    counted(&mut quantities, &tcp::SEGMENTS);
-    counted(&mut quantities, &hosts::COUNTS);
-    counted(&mut quantities, &hosts::MEMORY_COUNTS);
-    counted(&mut quantities, &hosts::GPU_COUNTS);
-    counted(&mut quantities, &ports::FRAMES);
-    counted(&mut quantities, &ports::DISCARDS);
-    counted(&mut quantities, &ports::TRIMS);
-    counted(&mut quantities, &ports::WATERMARKS);
-    counted(&mut quantities, &ports::WATCHDOG);
-    counted(&mut quantities, &bridges::PORT_COUNTS);
-    counted(&mut quantities, &veth::END_COUNTS);
-    counted(&mut quantities, &qdisc::ROOT);
-    counted(&mut quantities, &qdisc::CHILD);
-    counted(&mut quantities, &qdisc::DROPPED);
-    counted(&mut quantities, &qdisc::RED);
-    counted(&mut quantities, &qdisc::CODEL);
-    counted(&mut quantities, &qdisc::FQ_CODEL);
+    let documented = |table: &'static Quantities| table.rows.iter().map(|row| Documented::of(table.of, row));
+    let (series, counted): (Vec<_>, Vec<_>) =
+        all_tables().flat_map(documented).partition(|row| !row.metric.is_empty());
     let columns = COLUMNS.iter().map(|column| (column.name, column.read.type_name(), column.help));
     let signals = Signal::ALL.iter().map(|signal| (signal.name(), signal.lasts(), signal.help()));
+    let quantities = series.into_iter().chain(counted).collect();
     Reference { kinds: KINDS.to_vec(), quantities, signals: signals.collect(), columns: columns.collect() }
-}
-
-fn counted<T>(quantities: &mut Vec<Documented>, table: &'static Counters<T>) {
-    quantities.extend(table.rows.iter().map(|row| Documented::of(table.of, row)));
 }

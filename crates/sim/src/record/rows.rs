@@ -14,7 +14,7 @@ const MOST_OPEN: usize = 4;
 
 /// Rows so far.
 #[derive(Debug, Default)]
-pub(crate) struct FlowRows {
+pub struct FlowRows {
     /// By number of the block: its rows so far, and how many these are.
     open: BTreeMap<u32, (Vec<Option<Flow>>, usize)>,
     packed: FlowBlocks,

@@ -33,7 +33,7 @@ pub(super) const NOWHERE: usize = usize::MAX;
 
 /// How much of the fabric is recorded: the most that fits [`MAX_VALUES`] with [`FEW_BINS`] each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Detail {
+pub enum Detail {
     /// Hosts and queue pairs, egress queues and ingress groups.
     Full,
     /// Hosts and queue pairs, and of each egress queue its length and pauses.
@@ -95,12 +95,12 @@ impl Recorder {
         let most = plan.record.max_bins as usize;
         let few = FEW_BINS.min(most);
         let mut all = details.into_iter().map(|detail| (detail, of_detail(plan, world, detail)));
-        let fits = |(_, read): &(Detail, Readings<World>)| read.len() * few <= MAX_VALUES;
+        let fits = |(_, read): &(Detail, Readings<World>)| read.column_count() * few <= MAX_VALUES;
         let hosts = || (Detail::Hosts, of_detail(plan, world, Detail::Hosts));
         let (detail, mut read) = all.by_ref().find(fits).unwrap_or_else(hosts);
         let items = Items::new(plan, world);
         add_items(&mut read, plan, items.as_ref());
-        let first_bin = if read.len() > MANY_COLUMNS { FIRST_BIN_OF_MANY } else { FIRST_BIN };
+        let first_bin = if read.column_count() > MANY_COLUMNS { FIRST_BIN_OF_MANY } else { FIRST_BIN };
         read.begin(Time::ZERO, first_bin, most);
         let chosen = plan.record.queues.is_some();
         Recorder { detail, chosen, read, items, pairs: PairLog::default() }
@@ -145,7 +145,7 @@ impl Recorder {
             items.update(world);
         }
         self.pairs.close_bin(self.read.bins.count(), &mut world.nics.pair_counts);
-        self.read.close_bin(world, (now, end), self.items.as_ref());
+        self.read.close_bin_of_items(world, (now, end), self.items.as_ref());
         span
     }
 
@@ -354,7 +354,7 @@ pub(super) struct Reader<W> {
 }
 
 /// Something that is no row of a table: what a controller shows.
-pub(crate) struct ShownSignal<W> {
+pub struct ShownSignal<W> {
     pub name: Cow<'static, str>,
     pub kind: ValueKind,
     pub read: fn(&mut Bin<W>, usize, &mut [u64], &mut [f64]),
@@ -362,7 +362,7 @@ pub(crate) struct ShownSignal<W> {
 }
 
 /// All that is read of a world.
-pub(crate) struct Readings<W> {
+pub struct Readings<W> {
     pub(super) readers: Vec<Reader<W>>,
     pub(super) columns: Vec<Column>,
     /// By column: the counter's value at the start of the bin.
@@ -399,11 +399,11 @@ impl<W> Readings<W> {
     /// More of the latest entity.
     pub fn read(&mut self, table: &'static Table<W>, at: usize) {
         let entity = self.entities.len() - 1;
-        debug_assert!(table.of.contains(&self.entities[entity].kind));
-        self.always[entity] |= table.always;
+        debug_assert!(table.quantities.of.contains(&self.entities[entity].kind));
+        self.always[entity] |= table.quantities.always;
         let (first, node) = (self.columns.len(), self.node);
-        self.readers.push(Reader { read: table.read, at, columns: table.rows.len(), first, node });
-        self.columns.extend(table.rows.iter().filter_map(|row| {
+        self.readers.push(Reader { read: table.read, at, columns: table.quantities.rows.len(), first, node });
+        self.columns.extend(table.quantities.rows.iter().filter_map(|row| {
             let (entity, metric) = (entity as u32, Cow::Borrowed(row.metric));
             Some(Column { entity, metric, kind: row.kind?, keeps: row.keeps, signal: row.signal })
         }));
@@ -419,7 +419,7 @@ impl<W> Readings<W> {
     }
 
     /// Columns so far.
-    pub fn len(&self) -> usize {
+    pub fn column_count(&self) -> usize {
         self.columns.len()
     }
 
@@ -440,7 +440,12 @@ impl<W> Readings<W> {
     }
 
     /// Closes the bin that ends now, by the clock of the world, and by that of the bins: they differ by what was skipped.
-    pub fn close_bin(&mut self, world: &mut W, (now, end): (Time, Time), items: Option<&Items>) {
+    pub fn close_bin(&mut self, world: &mut W, now_and_end: (Time, Time)) {
+        self.close_bin_of_items(world, now_and_end, None);
+    }
+
+    /// The same, where there are traffic items.
+    fn close_bin_of_items(&mut self, world: &mut W, (now, end): (Time, Time), items: Option<&Items>) {
         let mut bin = Bin { now, span: self.bins.span(end), items, world };
         read(&self.readers, &mut bin, &mut self.before, self.bins.close(end));
     }
@@ -481,17 +486,17 @@ fn read<W>(readers: &[Reader<W>], bin: &mut Bin<W>, mut before: &mut [u64], mut 
 // recording holds between a fifth and all of its bins. Counts add up, means are averaged, maxima stay maxima.
 
 /// Length of a bin at the start of a run.
-pub(crate) const FIRST_BIN: Time = Time::from_us(1);
+pub const FIRST_BIN: Time = Time::from_us(1);
 
 /// Most values that a recording holds (32 MB): many columns have fewer bins each.
-pub(crate) const MAX_VALUES: usize = 4 << 20;
+pub const MAX_VALUES: usize = 4 << 20;
 
 /// Fewer bins than this show little: then less is recorded of each port.
-pub(crate) const FEW_BINS: usize = 100;
+pub const FEW_BINS: usize = 100;
 
 /// The bins of all columns.
 #[derive(Default)]
-pub(crate) struct Bins {
+pub struct Bins {
     /// By column: how bins are merged.
     kinds: Vec<ValueKind>,
     /// Bin by bin, each with the values of all columns: the ends of columns would each lie in a line of memory of its own,

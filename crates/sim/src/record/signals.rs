@@ -115,7 +115,7 @@ pub struct SignalEnds {
 
 impl SignalEnds {
     /// At a queue, or at a host.
-    pub(crate) fn at(signal: Signal, entity: &Entity) -> Self {
+    pub fn at(signal: Signal, entity: &Entity) -> Self {
         let (from, to) = signal.ends(entity);
         let queue = if signal.is_between_hosts() { String::new() } else { entity.name.clone() };
         SignalEnds { queue, signal, from, to }
@@ -146,7 +146,7 @@ pub struct Signals {
 
 impl Signals {
     /// Adds the bins of a column, which have equal lengths; the last ends with the run.
-    pub(crate) fn add_column(
+    pub fn add_column(
         &mut self,
         who: impl FnOnce() -> SignalEnds,
         kind: ValueKind,
@@ -177,7 +177,7 @@ impl Signals {
     }
 
     /// Adds what only counters of the whole run know. What has rows already is left out.
-    pub(crate) fn add_rest(&mut self, end: Time, rest: impl Iterator<Item = (Signal, Entity, u64)>) {
+    pub fn add_rest(&mut self, end: Time, rest: impl Iterator<Item = (Signal, Entity, u64)>) {
         let known: HashSet<(Signal, String)> =
             self.who.iter().map(|who| (who.signal, who.queue.clone())).collect();
         for (signal, queue, amount) in rest {

@@ -1,7 +1,7 @@
 //! What is recorded of TCP and of the CPUs that serve it.
 
 use super::flows::Flow;
-use super::quantity::{bits_per_second, counters, quantities};
+use super::quantity::{bits_per_second, counters, quantities, recorded};
 use super::recording::Entity;
 use super::recording::{CoreShares, Cpu};
 use crate::cores::Purpose;
@@ -11,52 +11,54 @@ use crate::nic::queue_pair::QpState;
 use crate::plan::Plan;
 use crate::world::World;
 
-quantities! {
-    /// The CPU of a host that speaks TCP.
-    CPU of ["host"], |bin, host| {
-        "cpu_share": Share, "share", "time for which its cores were busy, all together" = {
-            let cores = bin.world.tcp.cpus.cores_of(host);
-            cores.iter().map(|core| core.core.busy(bin.now).0).sum::<u64>() / cores.len() as u64
-        };
+recorded! {
+    quantities {
+        /// The CPU of a host that speaks TCP.
+        CPU of ["host"], |bin, host| {
+            "cpu_share": Share, "share", "time for which its cores were busy, all together" = {
+                let cores = bin.world.tcp.cpus.cores_of(host);
+                cores.iter().map(|core| core.core.busy(bin.now).0).sum::<u64>() / cores.len() as u64
+            };
+        }
     }
-}
 
-quantities! {
-    /// Its receive rings, all together.
-    RINGS of ["receive"], |bin, host| {
-        "queue_mean_bytes": Mean, "bytes", "bytes that wait for the CPU, weighted by time"
-            = bin.world.tcp.cpus.backlog(host).take_mean(bin.now, bin.span);
-        "queue_max_bytes": Max, "bytes", "most such bytes" = bin.world.tcp.cpus.backlog(host).take_max() as f64;
-        "dropped": Count ("rx_out_of_buffer") [Drop], "packets", "packets that found the ring of their core full"
-            = bin.world.tcp.cpus.cores_of(host).iter().map(|core| core.rx_out_of_buffer).sum();
+    quantities {
+        /// Its receive rings, all together.
+        RINGS of ["receive"], |bin, host| {
+            "queue_mean_bytes": Mean, "bytes", "bytes that wait for the CPU, weighted by time"
+                = bin.world.tcp.cpus.backlog(host).take_mean(bin.now, bin.span);
+            "queue_max_bytes": Max, "bytes", "most such bytes" = bin.world.tcp.cpus.backlog(host).take_max() as f64;
+            "dropped": Count ("rx_out_of_buffer") [Drop], "packets", "packets that found the ring of their core full"
+                = bin.world.tcp.cpus.cores_of(host).iter().map(|core| core.rx_out_of_buffer).sum();
+        }
     }
-}
 
-quantities! {
-    /// A connection.
-    CONNECTION of ["connection"] always, |bin, connection| {
-        "cwnd_bytes": Now, "bytes", "its congestion window at the end of the bin"
-            = bin.world.tcp.sockets.connections[connection].sender.cwnd() as f64;
-        "goodput_bps": Rate, "bit/s", "payload that the receiving application read"
-            = bin.world.tcp.sockets.connections[connection].bytes_read;
+    quantities {
+        /// A connection.
+        CONNECTION of ["connection"] always, |bin, connection| {
+            "cwnd_bytes": Now, "bytes", "its congestion window at the end of the bin"
+                = bin.world.tcp.sockets.connections[connection].sender.cwnd() as f64;
+            "goodput_bps": Rate, "bit/s", "payload that the receiving application read"
+                = bin.world.tcp.sockets.connections[connection].bytes_read;
+        }
     }
-}
 
-counters! {
-    /// What was taken from its receive rings, under the names of `ethtool -S`.
-    RECEIVED of ["host"], |cpus: Cpus, host| {
-        "rx_packets": "packets", "packets that came to the receive rings" = cpus.cores_of(host).iter().map(|core| core.rx_packets).sum();
-        "rx_bytes": "bytes", "the same in bytes" = cpus.cores_of(host).iter().map(|core| core.rx_bytes).sum();
+    counters {
+        /// What was taken from its receive rings, under the names of `ethtool -S`.
+        RECEIVED of ["host"], |cpus: Cpus, host| {
+            "rx_packets": "packets", "packets that came to the receive rings" = cpus.cores_of(host).iter().map(|core| core.rx_packets).sum();
+            "rx_bytes": "bytes", "the same in bytes" = cpus.cores_of(host).iter().map(|core| core.rx_bytes).sum();
+        }
     }
-}
 
-counters! {
-    /// What the connections of a host add up to, under the names of `nstat`.
-    SEGMENTS of ["host"], |totals: HostTotals, _| {
-        "TcpOutDataSegs": "segments", "data segments sent" = totals.packets_sent;
-        "TcpRetransSegs": "segments", "of these, those sent again" = totals.retransmitted_segments;
-        "TcpExtTCPTimeouts": "timeouts", "retransmission timeouts" = totals.timeouts;
-        "TcpExtTCPOFOQueue": "segments", "segments that came ahead of a gap" = totals.out_of_order_segments;
+    counters {
+        /// What the connections of a host add up to, under the names of `nstat`.
+        SEGMENTS of ["host"], |totals: HostTotals, _| {
+            "TcpOutDataSegs": "segments", "data segments sent" = totals.packets_sent;
+            "TcpRetransSegs": "segments", "of these, those sent again" = totals.retransmitted_segments;
+            "TcpExtTCPTimeouts": "timeouts", "retransmission timeouts" = totals.timeouts;
+            "TcpExtTCPOFOQueue": "segments", "segments that came ahead of a gap" = totals.out_of_order_segments;
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::quantity::{counters, quantities, Table};
+use super::quantity::{counters, quantities, recorded, Table};
 use super::recording::Entity;
 use super::recording::{Counter, Pings, Queue, Sender, Teardown, Veth, VethEnd};
 use super::signals::Signal;
@@ -30,70 +30,80 @@ macro_rules! occupancy {
     };
 }
 
-occupancy!(LIST of "veth-napi": in_list);
-occupancy!(RING of "veth-ring": in_ring);
-occupancy!(WAITING of "veth-qdisc": waiting);
-
-quantities! {
-    /// The thread that polls an end.
-    THREAD of ["veth-napi"], |bin, end| {
-        "core_share": Share, "share", "time for which the core of the NAPI thread that polls it was busy" = {
-            let core = &bin.world.linux.cores[bin.world.linux.veths.ends[end].poll_core as usize];
-            [Purpose::Irq, Purpose::Soft, Purpose::Sys].map(|purpose| core.core.spent(purpose, bin.now).0).iter().sum()
-        };
+recorded! {
+    occupancy {
+        LIST of "veth-napi": in_list
     }
-}
 
-quantities! {
-    /// Byte queue limits, and what found the ring full.
-    LIMITS of ["veth-ring"] always, |bin, end| {
-        "bql_limit": Now, "bytes", "limit of the byte queue limits" = bin.world.linux.veths.ends[end].queue.limit() as f64;
-        "bql_inflight": Now, "bytes", "charged and not yet completed" = bin.world.linux.veths.ends[end].queue.in_flight() as f64;
-        "dropped": Count [Drop], "packets", "packets that found it full" = {
-            let counted = &bin.world.linux.veths.ends[end].counted;
-            counted.dropped(Dropped::ByRing) + counted.dropped(Dropped::Frame)
-        };
+    occupancy {
+        RING of "veth-ring": in_ring
     }
-}
 
-quantities! {
-    /// What its qdisc dropped.
-    QDISC_DROPS of ["veth-qdisc"], |bin, end| {
-        "dropped": Count [Drop], "packets", "packets that it dropped"
-            = bin.world.linux.veths.ends[end].counted.dropped(Dropped::ByQdisc);
+    occupancy {
+        WAITING of "veth-qdisc": waiting
     }
-}
 
-quantities! {
-    /// A namespace.
-    NAMESPACE of ["namespace"] always, |bin, namespace| {
-        "goodput_rx_bps": Rate, "bit/s", "payload that its receivers took"
-            = bin.world.linux.veths.namespaces[namespace].delivered_bytes;
+    quantities {
+        /// The thread that polls an end.
+        THREAD of ["veth-napi"], |bin, end| {
+            "core_share": Share, "share", "time for which the core of the NAPI thread that polls it was busy" = {
+                let core = &bin.world.linux.cores[bin.world.linux.veths.ends[end].poll_core as usize];
+                [Purpose::Irq, Purpose::Soft, Purpose::Sys].map(|purpose| core.core.spent(purpose, bin.now).0).iter().sum()
+            };
+        }
     }
-}
 
-quantities! {
-    /// A ping.
-    PING of ["ping"] always, |bin, ping| {
-        "rtt_ps": Last, "ps", "round trip of the latest request that was answered"
-            = bin.world.linux.veths.pings[ping].rtt.0 as f64;
+    quantities {
+        /// Byte queue limits, and what found the ring full.
+        LIMITS of ["veth-ring"] always, |bin, end| {
+            "bql_limit": Now, "bytes", "limit of the byte queue limits" = bin.world.linux.veths.ends[end].queue.limit() as f64;
+            "bql_inflight": Now, "bytes", "charged and not yet completed" = bin.world.linux.veths.ends[end].queue.in_flight() as f64;
+            "dropped": Count [Drop], "packets", "packets that found it full" = {
+                let counted = &bin.world.linux.veths.ends[end].counted;
+                counted.dropped(Dropped::ByRing) + counted.dropped(Dropped::Frame)
+            };
+        }
     }
-}
 
-counters! {
-    /// Of an end: of its transmit queue, and of the peer that polls its ring.
-    END_COUNTS of ["veth end"], |end: End, _| {
-        "offered_packets": "packets", "packets that came to it" = end.counted.offered.packets;
-        "delivered_packets": "packets", "packets that reached the peer's stack or program" = end.counted.delivered.packets;
-        "qdisc_drops": "packets", "packets that its qdisc dropped" = end.counted.dropped(Dropped::ByQdisc);
-        "tx_dropped": "packets", "packets of the stack that found the ring full" = end.counted.dropped(Dropped::ByRing);
-        "xdp_tx_dropped": "packets", "XDP frames that found the ring full" = end.counted.dropped(Dropped::Frame);
-        "napi_polls": "polls", "polls of the peer's NAPI instance" = end.counted.polls;
-        "napi_polls_of_64": "polls", "of these, those that took 64 packets, all they may" = end.counted.full_polls;
-        "drv_xoff": "stops", "how often the ring was full and stopped the queue" = end.queue.drv_stops;
-        "stack_xoff": "stops", "how often byte queue limits stopped the queue" = end.queue.stack_stops;
-        "tx_timeout": "timeouts", "how often the transmit watchdog found the queue stopped for too long" = end.queue.timeouts;
-        "bql_limit": "bytes", "limit of the byte queue limits at the end" = end.queue.limit() as u64;
+    quantities {
+        /// What its qdisc dropped.
+        QDISC_DROPS of ["veth-qdisc"], |bin, end| {
+            "dropped": Count [Drop], "packets", "packets that it dropped"
+                = bin.world.linux.veths.ends[end].counted.dropped(Dropped::ByQdisc);
+        }
+    }
+
+    quantities {
+        /// A namespace.
+        NAMESPACE of ["namespace"] always, |bin, namespace| {
+            "goodput_rx_bps": Rate, "bit/s", "payload that its receivers took"
+                = bin.world.linux.veths.namespaces[namespace].delivered_bytes;
+        }
+    }
+
+    quantities {
+        /// A ping.
+        PING of ["ping"] always, |bin, ping| {
+            "rtt_ps": Last, "ps", "round trip of the latest request that was answered"
+                = bin.world.linux.veths.pings[ping].rtt.0 as f64;
+        }
+    }
+
+    counters {
+        /// Of an end: of its transmit queue, and of the peer that polls its ring.
+        END_COUNTS of ["veth end"], |end: End, _| {
+            "offered_packets": "packets", "packets that came to it" = end.counted.offered.packets;
+            "delivered_packets": "packets", "packets that reached the peer's stack or program" = end.counted.delivered.packets;
+            "qdisc_drops": "packets", "packets that its qdisc dropped" = end.counted.dropped(Dropped::ByQdisc);
+            "tx_dropped": "packets", "packets of the stack that found the ring full" = end.counted.dropped(Dropped::ByRing);
+            "xdp_tx_dropped": "packets", "XDP frames that found the ring full" = end.counted.dropped(Dropped::Frame);
+            "napi_polls": "polls", "polls of the peer's NAPI instance" = end.counted.polls;
+            "napi_polls_of_64": "polls", "of these, those that took 64 packets, all they may" = end.counted.full_polls;
+            "drv_xoff": "stops", "how often the ring was full and stopped the queue" = end.queue.drv_stops;
+            "stack_xoff": "stops", "how often byte queue limits stopped the queue" = end.queue.stack_stops;
+            "tx_timeout": "timeouts", "how often the transmit watchdog found the queue stopped for too long" = end.queue.timeouts;
+            "bql_limit": "bytes", "limit of the byte queue limits at the end" = end.queue.limit() as u64;
+        }
     }
 }
 
@@ -156,16 +166,16 @@ pub(super) fn stops(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
 }
 
 /// Entities, and what is recorded of each; an index is of an end, a ping or a namespace.
-pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, Vec<&'static Table>, usize)> {
+pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, Vec<&'static Table<World>>, usize)> {
     let Some(plan) = &plan.veth else { return Vec::new() };
-    let mut found: Vec<(Entity, Vec<&'static Table>, usize)> = Vec::new();
+    let mut found: Vec<(Entity, Vec<&'static Table<World>>, usize)> = Vec::new();
     for (index, namespace) in plan.namespaces.iter().enumerate() {
         let entity = Entity::new(&namespace.name, "namespace", &namespace.name);
         found.push((entity, vec![&NAMESPACE], index));
     }
     for end in 0..world.linux.veths.ends.len() {
         for row in ROWS {
-            let tables: Vec<&'static Table> = match row {
+            let tables: Vec<&'static Table<World>> = match row {
                 Row::Core if world.linux.veths.ends[end].has_thread() => vec![&LIST, &THREAD],
                 Row::Core => vec![&LIST],
                 Row::Ring => vec![&RING, &LIMITS],

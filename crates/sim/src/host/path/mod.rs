@@ -23,9 +23,9 @@ use tailback_proto::units::{Bytes, Rate, Time};
 use self::memory::Gpu;
 use crate::engine::{stream, Fifo};
 use crate::fabric::packet::{Packet, PacketKind};
-use crate::fabric::pfc::PauseLog;
 use crate::fabric::CLASSES;
 use crate::gauge::Gauge;
+use crate::gauge::PauseLog;
 use crate::plan::{HostPathPlan, ReceiveBufferPlan, TargetPlan};
 
 pub(crate) use self::memory::{Memory, LINE_BYTES};
