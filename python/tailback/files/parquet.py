@@ -6,7 +6,7 @@ import io
 import os
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -124,7 +124,8 @@ def parquet_groups(
             size, letters = file.seek(0, os.SEEK_END), 0
             file.seek(0)
             limits = (max_rows, max_values, min(max_bytes, _UNPACKED_BYTES + size * _MAX_RATIO))
-            schema, texts = _checked_schema(pq.ParquetFile(about), *limits, max, long_texts)
+            schema, texts = _checked_schema(pq.ParquetFile(about), file, *limits, max, long_texts)
+            file.seek(0)
             reader = pq.ParquetFile(file, read_dictionary=texts)
             for batch in reader.iter_batches(_BATCH_ROWS, use_threads=False):
                 table = pa.Table.from_batches([batch])
@@ -143,7 +144,7 @@ def parquet_groups(
 def _read(content: bytes, max_rows: int, max_values: int, max_bytes: int) -> pa.Table:
     file = pq.ParquetFile(pa.BufferReader(content))
     limits = (max_rows, max_values, min(max_bytes, _UNPACKED_BYTES + len(content) * _MAX_RATIO))
-    schema, texts = _checked_schema(file, *limits, sum)
+    schema, texts = _checked_schema(file, io.BytesIO(content), *limits, sum)
     # read_table would start threads, and hangs where there is no memory for them.
     table = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts).read(use_threads=False)
     _limit_texts(table)
@@ -154,6 +155,7 @@ def _read(content: bytes, max_rows: int, max_values: int, max_bytes: int) -> pa.
 
 def _checked_schema(
     file: pq.ParquetFile,
+    source: BinaryIO,
     max_rows: int,
     max_values: int,
     max_bytes: int,
@@ -170,15 +172,157 @@ def _checked_schema(
     rows = max(about.num_rows, sum(abs(group.num_rows) for group in groups))
     _limit("rows", rows, max_rows)
     _limit("values", rows * about.num_columns, max_values)
-    _limit("bytes unpacked", together([0, *(abs(group.total_byte_size) for group in groups)]), max_bytes)
+    # The footer may tell less than the headers of pages, which say how much memory a page gets.
+    pages = _pages_bytes(source, [abs(group.num_rows) for group in groups])
+    sizes = [max(abs(group.total_byte_size), of) for group, of in zip(groups, pages, strict=True)]
+    _limit("bytes unpacked", together([0, *sizes]), max_bytes)
     texts = [field.name for field in schema if _is_text(field.type)]
     # A column of numbers has a size by its rows; a single text can be long.
     if not set(texts) & set(long_texts):
-        for group in groups:
+        for group, size in zip(groups, sizes, strict=True):
             most = _PAGE_OVERHEAD_BYTES + abs(group.num_rows) * about.num_columns * MAX_TEXT_BYTES
-            _limit("bytes of a few rows", abs(group.total_byte_size), most)
+            _limit("bytes of a few rows", size, most)
     # Text columns are read as dictionaries: a text that a million rows share is in memory once.
     return schema, texts
+
+
+# Page headers, which Arrow does not show. See parquet.thrift of apache/parquet-format for the numbers of fields.
+
+_FOOTER_END_BYTES = 8
+"""The length of the footer, and PAR1."""
+_ROW_GROUPS, _COLUMNS, _COLUMN_METADATA = 4, 1, 3
+_COLUMN_VALUES = 5
+_TOTAL_COMPRESSED_SIZE, _DATA_PAGE_OFFSET, _DICTIONARY_PAGE_OFFSET = 7, 9, 11
+_UNCOMPRESSED_PAGE_SIZE, _COMPRESSED_PAGE_SIZE = 2, 3
+_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 5, 7, 8
+_NUM_VALUES = 1
+_HEADER_WINDOWS_BYTES = (1 << 10, 1 << 14, 1 << 20)
+"""How much is read to find the end of a page header; it may hold the least and the greatest text of the page."""
+
+
+def _pages_bytes(file: BinaryIO, group_rows: list[int]) -> list[int]:
+    """What the pages of each row group unpack to, by their own headers.
+
+    Raises:
+        ValueError: a header is damaged, or says that a page has more values than its group has rows.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _FOOTER_END_BYTES))
+    length = int.from_bytes(file.read(4), "little")
+    file.seek(max(0, size - _FOOTER_END_BYTES - length))
+    try:
+        groups = _Thrift(file.read(length)).struct()[_ROW_GROUPS]
+        found, pages = [], 0
+        for group, rows in zip(groups, group_rows, strict=True):
+            sizes = [
+                unpacked
+                for column in group[_COLUMNS]
+                for unpacked in _column_pages_bytes(file, size, column[_COLUMN_METADATA], rows)
+            ]
+            pages += len(sizes)
+            _limit("pages", pages, size)
+            found.append(sum(sizes))
+    except (LookupError, TypeError, AttributeError):
+        raise _LimitError("found a damaged footer or page header, expected sizes of all pages") from None
+    return found
+
+
+def _column_pages_bytes(file: BinaryIO, size: int, about: dict[int, Any], rows: int) -> Iterator[int]:
+    """What each page of a column of a row group unpacks to."""
+    if not about[_COLUMN_VALUES]:
+        return  # no page is read then
+    begin = about[_DATA_PAGE_OFFSET]
+    dictionary = about.get(_DICTIONARY_PAGE_OFFSET, 0)
+    at = dictionary if 0 < dictionary < begin else begin
+    end = min(at + about[_TOTAL_COMPRESSED_SIZE], size)
+    while at < end:
+        header, header_bytes = _page_header(file, at)
+        unpacked, packed = header[_UNCOMPRESSED_PAGE_SIZE], header[_COMPRESSED_PAGE_SIZE]
+        _limit("bytes in a page", packed, size - at)
+        _limit("bytes unpacked of a page", unpacked, 1 << 40)
+        of_data = header.get(_DATA_PAGE) or header.get(_DATA_PAGE_V2)
+        if of_data:
+            _limit("values in a page", of_data[_NUM_VALUES], rows)
+        elif header.get(_DICTIONARY_PAGE):
+            # A value of a dictionary has a byte at least.
+            _limit("values in a dictionary", header[_DICTIONARY_PAGE][_NUM_VALUES], unpacked)
+        yield unpacked
+        at += header_bytes + packed
+
+
+def _page_header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
+    """The fields of a page header, and its length."""
+    for window in _HEADER_WINDOWS_BYTES:
+        file.seek(at)
+        header = _Thrift(file.read(window))
+        try:
+            return header.struct(), header.at
+        except IndexError:
+            continue
+    raise ValueError(f"found a damaged page header at byte {at}, expected one that ends in the file")
+
+
+class _Thrift:
+    """Reads Thrift's compact protocol: a struct is a mapping from the numbers of its fields to their values."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def struct(self, depth: int = 0) -> dict[int, Any]:
+        fields: dict[int, Any] = {}
+        number = 0
+        while head := self._byte():
+            kind, step = head & 15, head >> 4
+            number = number + step if step else self._signed()
+            fields[number] = self._value(kind, depth)
+        return fields
+
+    def _byte(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def _varint(self) -> int:
+        value, shift = 0, 0
+        while True:
+            byte = self._byte()
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+            if shift > 63:
+                raise ValueError("found a number of more than 64 bits in a header, expected fewer")
+
+    def _signed(self) -> int:
+        value = self._varint()
+        return value >> 1 ^ -(value & 1)
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if depth > 16:
+            raise ValueError("found values that are nested more than 16 deep in a header, expected fewer")
+        if kind in (1, 2):
+            return kind == 1
+        if kind == 3:
+            return self._byte()
+        if kind in (4, 5, 6):
+            return self._signed()
+        if kind == 7:
+            return self._skip(8)
+        if kind == 8:
+            return self._skip(self._varint())
+        if kind in (9, 10):
+            head = self._byte()
+            count = head >> 4 if head >> 4 < 15 else self._varint()
+            # In a list a boolean has a byte of its own.
+            of = 3 if head & 15 in (1, 2) else head & 15
+            return [self._value(of, depth + 1) for _ in range(count)]
+        if kind == 12:
+            return self.struct(depth + 1)
+        raise ValueError(f"found a field of type {kind} in a header, expected one that Parquet has")
+
+    def _skip(self, length: int) -> None:
+        self.at += length
+        if self.at > len(self.data):
+            raise IndexError
 
 
 def _limit_texts(table: pa.Table, but: Collection[str] = ()) -> None:
