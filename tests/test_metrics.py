@@ -13,6 +13,7 @@ import pytest
 import tailback
 from synthetic import entities, incast, plan, result_of
 from tailback import metrics
+from tailback.errors import InputError
 from tailback.live.recording import signals_of
 from tailback.metrics.finding import not_counted
 from tailback.metrics.metric import SECTIONS
@@ -413,3 +414,56 @@ def test_what_a_lab_did_not_count_is_not_none() -> None:
     assert not_counted(bare, "Pauses", "_pause") is None  # type: ignore[arg-type]
     simulated = SimpleNamespace(meta={}, counter_names=[])
     assert not_counted(simulated, "Drops", "rx_out_of_buffer") is None  # type: ignore[arg-type]
+
+
+OPTIONS_OF_METRICS = [
+    (name, parameter)
+    for name, metric in sorted(metrics.METRICS.items())
+    for parameter in metric.parameters
+    if not metric.path
+]
+"""Every parameter of every metric."""
+
+
+def asked(name: str, parameter: str, value: Any) -> dict[str, Any]:
+    """A metric with a value for a parameter, and what else it must be given."""
+    return {**dict.fromkeys(metrics.METRICS[name].required, "np_cnp_sent"), "measure": name, parameter: value}
+
+
+@pytest.mark.parametrize(("name", "parameter"), OPTIONS_OF_METRICS)
+def test_a_value_that_a_parameter_does_not_take_is_refused_before_any_run(name: str, parameter: str) -> None:
+    texts = parameter in ("item", "host", "port", "name", "of", "to")
+    for wrong in ["", True, [1], {"a": 1}, *([] if texts else ["banana", "nan", "inf", -1, "-1", "5ms"])]:
+        with pytest.raises(InputError) as refused:
+            metrics.named([asked(name, parameter, wrong)])
+        (problem,) = refused.value.problems
+        assert f"for {parameter} of {name}, expected " in problem.text
+    metrics.named([asked(name, parameter, None)] if parameter not in metrics.METRICS[name].required else [])
+
+
+@pytest.mark.parametrize(("name", "parameter"), OPTIONS_OF_METRICS)
+def test_a_value_that_a_parameter_takes_works_on_a_run(name: str, parameter: str) -> None:
+    result = result_of(plan(4), incast(senders=4, bins=300, qps=8))
+    if name == "tx_usecs_refused":
+        return  # changes the plan of a veth
+    texts = {"item": "write0", "host": "h0", "protocol": "roce", "purpose": "softirq", "since": "start"}
+    for value in {texts.get(parameter, "1"), *(["0.05"] if parameter == "since" else [])}:
+        (metric,) = metrics.named([asked(name, parameter, value)])
+        assert isinstance(metric(result), float)
+
+
+def test_numbers_after_a_colon_are_of_the_parameters_type() -> None:
+    (metric,) = metrics.named(["frames_per_pause:priority=3:host=h0"])
+    assert dict(metric.params) == {"priority": 3, "host": "h0"}
+    assert metric.label.endswith("priority 3 host h0")
+    (metric,) = metrics.named(["bridge_counter:name=red_marked:port=br0:h0"])
+    assert dict(metric.params) == {"name": "red_marked", "port": "br0:h0"}
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [("counter", "name"), ("counter_ratio:of=a", "to"), ("bridge_counter:port=p", "name")],
+)
+def test_a_parameter_that_must_be_given_is_asked_for(name: str, missing: str) -> None:
+    with pytest.raises(InputError, match=f"without {missing}, expected"):
+        metrics.named([name])

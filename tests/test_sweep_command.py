@@ -224,3 +224,23 @@ def test_a_figure_that_there_is_not_is_told_of_early(
     told = capsys.readouterr().err
     assert "found latency.p99, which the first run has not; no other was run" in told
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize(
+    ("measure", "said"),
+    [
+        ("jain_index:since=banana", 'found "banana" for since of jain_index'),
+        ("lowest_goodput:window_s=0", 'found "0" for window_s of lowest_goodput'),
+        ("goodput_share:item=tcp9", 'found "tcp9" for item of goodput_share'),
+        ("counter:name=np_cnp_sent:host=h99", 'found "h99" for host of counter'),
+    ],
+)
+def test_an_option_of_a_measure_is_refused_once_before_the_first_run(
+    measure: str, said: str, asked: Path, tmp_path: Path, here: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked.write_text(FILE.replace("goodput.whole_run_bps, dropped_packets", f"'{measure}'"))
+    assert cli.main(["sweep", str(asked), "--out", str(tmp_path / "a")]) == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "measures.0: " in told
+    assert said in told
+    assert not (tmp_path / "a").exists()

@@ -9,12 +9,14 @@ fitting and claims of experiments take (`named`).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tailback import text
-from tailback.errors import InputError, one_of
+from tailback.errors import InputError, found, one_of
 from tailback.files.json import number
 from tailback.recorded.run import Recorded, cached_by_result
 
@@ -50,6 +52,22 @@ class Metric:
             if self.path or self.function is None
             else list(inspect.signature(self.function).parameters)[1:]
         )
+
+    @property
+    def required(self) -> list[str]:
+        """The names of the parameters that must be given."""
+        if self.path or self.function is None:
+            return []
+        every = list(inspect.signature(self.function).parameters.values())[1:]
+        return [one.name for one in every if one.default is inspect.Parameter.empty]
+
+    def unknown_in(self, items: Collection[str], hosts: Collection[str]) -> str | None:
+        """What is asked for and is not in a run of these traffic items and hosts; None where nothing is."""
+        for key, known in (("item", items), ("host", hosts)):
+            value = dict(self.params).get(key)
+            if value is not None and value not in known:
+                return f"found {found(value)} for {key} of {self.name}, expected {one_of(value, known)}"
+        return None
 
     @property
     def asked(self) -> str | dict[str, Any]:
@@ -303,8 +321,11 @@ def _one(index: int, given: str | Mapping[str, Any]) -> Metric:
         name, *rest = given.split(":")
         params: dict[str, Any] = {}
         for one in rest:
-            key, _, value = one.partition("=")
-            params[key] = _plain(value)
+            key, is_given, value = one.partition("=")
+            if params and not is_given:  # of a value with a colon, such as the port br0:h0
+                params[list(params)[-1]] += f":{one}"
+            else:
+                params[key] = value
     else:
         params = dict(given)
         name = str(params.pop("measure", ""))
@@ -330,17 +351,79 @@ def _one(index: int, given: str | Mapping[str, Any]) -> Metric:
                 raise _refused(
                     index, f"found {key}, expected {one_of(key, known) if known else 'no parameter'}"
                 )
+        params = {
+            key: _option(index, functions[name], key, value)
+            for key, value in params.items()
+            if value is not None
+        }
+        if missing := [key for key in functions[name].required if key not in params]:
+            raise _refused(index, f"found {name} without {missing[0]}, expected {name}:{missing[0]}=...")
         words = "".join(f" {key} {value}" for key, value in params.items())
         return replace(functions[name], label=functions[name].label + words, params=tuple(params.items()))
     likely = one_of(name, sorted(functions)) if name else "a name"
     raise _refused(index, f"found {name or 'nothing'}, expected {_WHAT}: {likely}")
 
 
-def _plain(given: str) -> Any:
-    try:
-        return float(given)
-    except ValueError:
-        return given
+class _Option(NamedTuple):
+    """What a parameter takes: words, numbers within bounds, or any text."""
+
+    expected: str
+    words: tuple[str, ...] = ()
+    takes: Callable[[float], bool] | None = None
+    any_text: bool = False
+
+
+def _text(of: str) -> _Option:
+    return _Option(f"the name of {of}", any_text=True)
+
+
+_LENGTH = _Option("a number of seconds above 0", takes=lambda value: value > 0)
+_TIME = _Option("a number of seconds, 0 or more", takes=lambda value: value >= 0)
+_WHOLE = _Option("a whole number, 0 or more", takes=lambda value: value >= 0 and value == int(value))
+OPTIONS = {
+    "since": _Option(
+        "start, all_started, settled, convergence, steady or a number of seconds",
+        ("start", "all_started", "settled", "convergence", "steady"),
+        lambda value: value >= 0,
+    ),
+    "until_s": _TIME,
+    "window_s": _LENGTH,
+    "scaled_to_s": _LENGTH,
+    "scaled_to_packets": _Option("a number above 0", takes=lambda value: value > 0),
+    "tolerance": _Option("a number above 0", takes=lambda value: value > 0),
+    "percentile": _Option("a number from 0 to 100", takes=lambda value: 0 <= value <= 100),
+    "priority": _Option("a whole number from 0 to 7", takes=lambda value: value in range(8)),
+    "core": _WHOLE,
+    "least": _WHOLE,
+    "us": _WHOLE,
+    "protocol": _Option("roce or tcp", ("roce", "tcp")),
+    "purpose": _Option("irq, softirq or guest", ("irq", "softirq", "guest")),
+    "item": _text("a traffic item, such as write0"),
+    "host": _text("a host, such as h0"),
+    "port": _text("a port, such as br0:h0"),
+    "name": _text("a counter"),
+    "of": _text("a counter"),
+    "to": _text("a counter"),
+}
+"""What the parameters of metrics take, by their names."""
+
+
+def _option(index: int, asked: Metric, key: str, value: Any) -> Any:
+    """The value of a parameter, in the type that its metric takes.
+
+    Raises:
+        InputError: the parameter does not take it.
+    """
+    option = OPTIONS[key]
+    if isinstance(value, str) and (value in option.words or (option.any_text and value)):
+        return value
+    taken = math.nan
+    if option.takes is not None and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        with suppress(ValueError, OverflowError):
+            taken = float(value)
+    if option.takes is None or not math.isfinite(taken) or not option.takes(taken):
+        raise _refused(index, f"found {found(value)} for {key} of {asked.name}, expected {option.expected}")
+    return int(taken) if option in (_WHOLE, OPTIONS["priority"]) else taken
 
 
 def _refused(index: int, words: str) -> InputError:

@@ -94,14 +94,14 @@ def ring_packets(result: Recorded) -> float:
 def veth_counter(result: Recorded, name: str = "tx_timeout") -> float:
     """A counter of the producer's end: drops, stops, polls."""
     end = _forward(result)
-    return NAN if end is None else float(end["counters"][name])
+    return NAN if end is None else float(end["counters"].get(name, NAN))
 
 
 @metric("count")
 def teardown(result: Recorded, name: str = "inflight_after") -> float:
     """What is found and left when the consumer's NAPI is taken away at the end of the run."""
     end = _forward(result)
-    return NAN if end is None else float(end["teardown"][name])
+    return NAN if end is None else float(end["teardown"].get(name, NAN))
 
 
 @metric("share")

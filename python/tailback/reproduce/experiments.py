@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from tailback import library
 from tailback.errors import InputError, Problem, one_of
 from tailback.files import StrictModel
-from tailback.metrics import METRICS
+from tailback.metrics import METRICS, named
 from tailback.recorded.run import Recorded
 from tailback.text import by_unit
 
@@ -110,6 +110,15 @@ class Check(StrictModel):
         if name not in METRICS:
             raise ValueError(f"found measure {name}, expected one of {', '.join(sorted(METRICS))}")
         return name
+
+    @model_validator(mode="after")
+    def _taken(self) -> Check:
+        if self.params:
+            try:
+                named([{"measure": self.measure, **self.params}])
+            except InputError as error:
+                raise ValueError(error.problems[0].text) from None
+        return self
 
     @property
     def bounds(self) -> int:

@@ -342,6 +342,11 @@ class Scenario(Section):
         return self._checked
 
     @property
+    def items(self) -> list[str]:
+        """The names of the traffic items, as results have them."""
+        return [f"{item.kind}{index}" for index, item in enumerate(self.traffic)]
+
+    @property
     def network(self) -> Network:
         """The topology as a graph; cached.
 

@@ -188,6 +188,7 @@ def _refuse_what_no_run_has(design: Design, planned: _Plan) -> None:
     Raises:
         InputError: names them.
     """
+    _refuse_unknown_parts(design, planned)
     paths = [(index, one.path) for index, one in _paths(design)]
     if not paths:
         return
@@ -201,6 +202,25 @@ def _refuse_what_no_run_has(design: Design, planned: _Plan) -> None:
         Problem("", ("measures", index), f"found {'.'.join(path)}, which no run has: {why}")
         for index, path in paths
         if (why := never(summary, path)) is not None
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def _refuse_unknown_parts(design: Design, planned: _Plan) -> None:
+    """Before the first run: measures of a traffic item or a host that the scenario has not.
+
+    Raises:
+        InputError: names them.
+    """
+    varied = {setting for point in planned.points for setting in point}
+    # Points that change what traffic or hosts there are may have what the first has not.
+    if any(one == "traffic" or one.endswith(".kind") or one.startswith("topology") for one in varied):
+        return
+    problems = [
+        Problem("", ("measures", index), why)
+        for index, one in enumerate(design.shown())
+        if (why := one.unknown_in(planned.base.items, planned.base.network.hosts)) is not None
     ]
     if problems:
         raise InputError(problems)

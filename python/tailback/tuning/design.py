@@ -170,10 +170,13 @@ class TuneDesign(StrictModel):
             for number, one in enumerate(workloads):
                 settings = {**self.set, **one.set}
                 try:
-                    load(
+                    scenario = load(
                         one.scenario,
                         sets=[f"{setting}={as_text(value)}" for setting, value in settings.items()],
                     )
+                    for asked in self.measured():
+                        if (why := asked.unknown_in(scenario.items, scenario.network.hosts)) is not None:
+                            raise InputError.at("", why)
                 except InputError as error:
                     raise InputError.at("", str(error.problems[0]), (part, number)) from None
 
