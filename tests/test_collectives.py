@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 import tailback
+from tailback import text
 from tailback.cli import main
 from tailback.errors import InputError
-from tailback.metrics import METRICS, findings
+from tailback.metrics import METRICS, collectives, findings
 from tailback.recorded.rank_spans import COMPUTE, spans
 from tailback.run_folder import read_run
-from tailback.scenario import load
+from tailback.scenario import load, loads
 
 BYTE_PS = 20
 """At 400 Gbit/s."""
@@ -351,3 +352,67 @@ def test_ranks_that_compute_are_not_stuck_in_the_network() -> None:
         said = result.explain(tries=tries)
         assert said.headline == "Nothing is the bottleneck: ranks compute."
         assert "Ranks compute 97" in " ".join(said.reasons)
+
+
+ALIKE = {
+    "job": "j",
+    "kind": "all-reduce",
+    "algorithm": "ring",
+    "ranks": 4,
+    "size_bytes": 10**6,
+    "done": 1,
+    "algorithm_bps": 1e9,
+    "bus_bps": 1e9,
+    "bound_s": 0.0,
+    "slowest": "h0",
+    "slowest_share": 0.0,
+    "worst": None,
+    **dict.fromkeys(collectives._PARTS, 0.0),
+}
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 17])
+@pytest.mark.parametrize("spread", [0.0, 1e-9, 1e-4, 0.01, 0.5, 10.0])
+def test_collectives_are_said_to_take_as_long_only_if_their_times_print_alike(
+    count: int, spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [1e-3 * (1 + spread * number / (count - 1)) for number in range(count)]
+    made = [{**ALIKE, "mean_s": time, "min_s": time, "max_s": time, "network_s": time} for time in times]
+    monkeypatch.setattr(collectives, "summarise", lambda _: {"collectives": made})
+    (said,) = collectives.collective_findings(None)  # type: ignore[arg-type]
+    shortest, longest = text.duration(times[0]), text.duration(times[-1])
+    assert said.figure == longest
+    assert said.words.startswith(f"{'each' if shortest == longest else 'the slowest'} of {count} of the same")
+    assert (f"fastest {shortest}, median" in said.words) == (shortest != longest)
+
+
+OUTCOMES = {
+    "inside": ("[{kind: all-reduce, size: 1MB, hosts: h0..h3, servers: {gpus: 4}}]", "20ms"),
+    "done": ("[{kind: all-reduce, size: 1MB, hosts: h0..h3}]", "20ms"),
+    "cut off inside": (
+        "[{kind: all-reduce, size: 1GB, hosts: h0..h3, servers: {gpus: 4}, repeat: 9}]",
+        "1ms",
+    ),
+    "not begun": ("[{kind: flows, list: [h0 h1 1MB 30us]}]", "20us"),
+}
+
+
+@pytest.mark.parametrize("which", OUTCOMES)
+def test_what_ran_is_said_where_no_message_went_over_the_network(which: str) -> None:
+    traffic, duration = OUTCOMES[which]
+    result = tailback.run(
+        loads(
+            f"name: n\nrun: {{duration: {duration}}}\ntopology: {{kind: star, hosts: 4}}\ntraffic: {traffic}\n"
+        )
+    )
+    (said,) = [one for one in findings(result) if one.what == "Throughput"]
+    if which == "inside":
+        assert said.figure == "none"
+        assert "all that ranks sent stayed inside servers (NVLink). All ranks were done after " in said.words
+    elif which == "cut off inside":
+        assert said.figure == "none"
+        assert "4 ranks were not done at the end of the run" in said.words
+    elif which == "not begun":
+        assert "No flow started before the end of the run" in said.words
+    else:
+        assert said.figure.endswith("bit/s")

@@ -83,6 +83,11 @@ def plural(number: int, noun: str) -> str:
     return f"{count(number)} {noun if number == 1 else several}"
 
 
+def verb(number: int, one: str, several: str) -> str:
+    """The form of a verb or pronoun for that many: (1, 'was', 'were') -> 'was'."""
+    return one if number == 1 else several
+
+
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key: h2 comes before h10."""
     return tuple(

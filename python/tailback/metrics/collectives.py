@@ -9,6 +9,7 @@ all-gather, reduce-scatter and all-to-all, and 1 for a broadcast.
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -344,7 +345,7 @@ metric_at(
 )
 
 MAX_LINES = 4
-"""Findings about collectives: of more, equal ones share a line, and the slowest come first."""
+"""Findings about collectives: those that are alike share a line, and the slowest come first."""
 _ALIKE = ("kind", "algorithm", "ranks", "size_bytes")
 WORTH_NAMING = 0.01
 """Part of a collective's time from which what took it is named."""
@@ -394,18 +395,19 @@ def _iterations(jobs: list[dict[str, Any]]) -> Finding:
 
 
 def _group(group: list[dict[str, Any]]) -> Finding:
-    """A line for equal collectives: of several, the slowest, and how far the others are from it."""
+    """A line for collectives that are alike: of several, the slowest, and how far the others are from it."""
     slowest = max(group, key=lambda one: one["mean_s"])
     said = _in_words(slowest)
     if len(group) == 1:
         return said
-    times = sorted(one["mean_s"] for one in group)
-    return replace(
-        said,
-        what=f"{said.what}s",
-        words=f"the slowest of {len(group)} equal ones (fastest {text.duration(times[0])}, median "
-        f"{text.duration(times[len(times) // 2])}): {said.words}",
-    )
+    times = [one["mean_s"] for one in group]
+    fastest, middle = text.duration(min(times)), text.duration(median(times))
+    alike = f"{text.count(len(group))} of the same kind, size and number of ranks"
+    if fastest == said.figure:
+        words = f"each of {alike}. One of them: {said.words}"
+    else:
+        words = f"the slowest of {alike} (fastest {fastest}, median {middle}): {said.words}"
+    return replace(said, what=f"{said.what}s", words=words)
 
 
 def _says_more(job: dict[str, Any]) -> bool:

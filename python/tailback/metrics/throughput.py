@@ -9,7 +9,7 @@ from tailback.metrics.finding import Finding, finding, since_in_words
 from tailback.metrics.links import capacity, ideal_payload_share, line_rate
 from tailback.metrics.metric import NAN, metric, metric_at, summarise
 from tailback.metrics.spans import Since, span
-from tailback.recorded.bins import Array
+from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
 from tailback.recorded.traffic_items import bulk_goodput, goodput
 
@@ -104,13 +104,37 @@ def perftest_bandwidth(result: Recorded) -> float:
     return float(result.bins.mean(values, float(margin), end - margin)) / BITS_OF_MIB
 
 
+def _nothing_sent(result: Recorded) -> Finding:
+    """Why no host sent anything: of jobs, what ran instead."""
+    jobs = result.meta.get("jobs", [])
+    if not jobs:
+        words = (
+            "No flow started before the end of the run." if result.flows.num_rows else "There was no flow."
+        )
+        return Finding("Throughput", text.MISSING, words, "warning")
+    chains = [job["inputs"]["chain"] for job in jobs if "inputs" in job]
+    chains += [part["chain"] for job in jobs for part in job["parts"]]
+    inside = any(chain["domain_ps"] for chain in chains)
+    unfinished = sum(ps is None for job in jobs for ps in job["finished_ps"])
+    end = text.duration(max((ps for job in jobs for ps in job["finished_ps"] if ps), default=0) / PS_PER_S)
+    words = "No message went over the network: " + (
+        "all that ranks sent stayed inside servers (NVLink)"
+        if inside
+        else "ranks sent none to another server"
+    )
+    if unfinished:
+        words += f". {text.plural(unfinished, 'rank')} {text.verb(unfinished, 'was', 'were')} not done at the end of the run."
+        return Finding("Throughput", "none", words, "warning")
+    return Finding("Throughput", "none", f"{words}. All ranks were done after {end}.")
+
+
 @finding(60)
 def throughput_finding(result: Recorded) -> Finding:
     summary = summarise(result)
     goodput = summary["goodput"]
     # Without a sender there is no line rate to be a share of.
     if goodput["total_bps"] is None or goodput["of_line_rate"] is None:
-        return Finding("Throughput", text.MISSING, "No flow ran.", "warning")
+        return _nothing_sent(result)
     words = (
         f"of payload in total: {text.share(goodput['of_line_rate'])} of the line rate, "
         f"{text.share(goodput['of_ideal'])} of the maximum after headers "
