@@ -305,3 +305,17 @@ def test_a_run_under_pfc_alone_reads_well() -> None:
     page = render(result)
     assert "Senders: when they were paused" in page
     assert "Senders: posted, not yet sent" not in page
+
+
+@pytest.mark.parametrize("priority", range(8))
+def test_the_queue_of_any_priority_is_recorded(priority: int, tmp_path: Path) -> None:
+    """Queue 0 has no part in the buffer's accounting, and is a queue all the same."""
+    topology = "5 1 4\n4\n" + "".join(f"{host} 4 100Gbps 1000ns 0\n" for host in range(4))
+    flow = "3\n" + "".join(f"{host} 3 {priority} 100 1000000 2.0\n" for host in range(3))
+    result = tailback.run_hpcc(write(tmp_path, topology=topology, flow=flow))
+    standing = result.summary["standing_queue"]
+    assert standing["queue"] == f"s4:h3/tc{priority}"
+    # Three senders of 1 MB at 100 Gbit/s each: two thirds of what came in first waits.
+    assert standing["max_bytes"] > 300_000
+    (said,) = [one for one in findings(result) if one.what == "Standing queue"]
+    assert "stayed empty" not in said.words

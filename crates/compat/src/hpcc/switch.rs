@@ -93,6 +93,8 @@ impl World {
             && p.waiting | p.paused & (1 << priority) == 0
             && !(p.busy && (p.awaited || !self.events.is_past(p.free_at)));
         if !is_idle || priority == 0 {
+            let queue = &mut self.lanes[to];
+            queue.max_egress = queue.max_egress.max(if is_idle { size } else { 0 });
             return is_idle;
         }
         let lane = &self.lanes[from];
@@ -116,7 +118,14 @@ impl World {
         p.waiting |= 1 << priority;
         p.queued = p.queued.wrapping_add(size);
         self.packets[packet].came = comes(self.now);
-        self.lanes[port as usize * LANES + priority as usize].queue.push(&mut self.packets, packet);
+        let lane = &mut self.lanes[port as usize * LANES + priority as usize];
+        if priority == 0 {
+            // The buffer's accounting leaves queue 0 out, as in that simulator. What waits there is recorded all the same.
+            lane.integrate(self.now);
+            lane.egress = lane.egress.wrapping_add(size);
+            lane.max_egress = lane.max_egress.max(lane.egress);
+        }
+        lane.queue.push(&mut self.packets, packet);
         self.transmit(port);
     }
 
@@ -152,15 +161,20 @@ impl World {
             p.last_served = served;
             served
         };
-        let queue = &mut self.lanes[port as usize * LANES + priority as usize].queue;
-        let Some(packet) = queue.pop(&self.packets) else { return };
-        match queue.head() {
+        let lane = &mut self.lanes[port as usize * LANES + priority as usize];
+        let Some(packet) = lane.queue.pop(&self.packets) else { return };
+        match lane.queue.head() {
             None => p.waiting &= !(1 << priority),
             // It is the next to be sent here, and lies where it came in.
             behind => self.packets.prefetch(behind),
         }
-        p.queued = p.queued.wrapping_sub(self.packets[packet].wire as u32);
-        if priority != 0 {
+        let size = self.packets[packet].wire as u32;
+        p.queued = p.queued.wrapping_sub(size);
+        if priority == 0 {
+            lane.integrate(self.now);
+            lane.law.left(size as u64, self.packets[packet].came, Time(lane.since));
+            lane.egress = lane.egress.wrapping_sub(size);
+        } else {
             self.on_dequeue(port, packet);
         }
         self.leave(port, packet);
@@ -661,6 +675,9 @@ impl World {
         self.ports[port].paused = 0;
         self.ports[port].waiting = 0;
         self.ports[port].queued = 0;
+        let first = &mut self.lanes[port * LANES];
+        first.integrate(self.now);
+        first.egress = 0;
         for lane in port * LANES..(port + 1) * LANES {
             if let Some(since) = self.heard[lane].since.take() {
                 self.heard[lane].paused += self.now - since;
