@@ -478,3 +478,98 @@ def test_it_loads_or_names_a_table_of_the_file(
         for line in errors.splitlines():
             where = line.removeprefix(f"{tmp_path}/config_db.json: ")
             assert any(where.startswith(table) for table in CONFIG) or "none of SONiC's tables" in where, line
+
+
+@pytest.mark.parametrize("without_port", [False, True])
+@pytest.mark.parametrize("zeros", range(5))
+@pytest.mark.parametrize(
+    "zero",
+    [
+        ("ingress_lossless_zero_profile", {"size": "0", "dynamic_th": "-8"}),
+        ("unused", {"size": "0", "static_th": "0"}),
+        ("none_at_all", {"pool": "ingress_lossless_pool", "size": "0", "dynamic_th": "-8"}),
+    ],
+)
+def test_zero_profiles_of_ports_that_are_not_in_use_give_no_threshold(
+    zero: tuple[str, dict[str, str]],
+    zeros: int,
+    without_port: bool,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    config = copy.deepcopy(CONFIG)
+    config["BUFFER_PROFILE"][zero[0]] = zero[1]
+    for port in PORTS[:zeros]:
+        config["BUFFER_PG"][f"{port}|3-4"] = {"profile": zero[0]}
+    if without_port:
+        del config["PORT"]
+    status, out, _ = imported(capsys, tmp_path, config)
+    assert status == 0
+    assert "2^-8" not in out
+    assert (f"{2 * zeros} of 8 are zero profiles, as ports that are not in use have" in out) == (zeros > 0)
+    if zeros < 4:
+        assert "ingress_alpha: 0.125 " in out
+    else:
+        assert "ingress_alpha:" not in out
+        assert "dynamic_th of lossless groups: alpha" in out
+
+
+def twice(config: dict[str, Any], table: str, key: str | None, field: str | None) -> str:
+    """The file with a table, a key or a field a second time."""
+    inner = (
+        config[table] if key is None else config[table][key] if field is None else config[table][key][field]
+    )
+    name = field or key or table
+    one = f"{json.dumps(name)}: {json.dumps(inner)}"
+    marked = json.loads(json.dumps(config))
+    if key is None:
+        marked = {**marked, "MARK": 1}
+    elif field is None:
+        marked[table]["MARK"] = 1
+    else:
+        marked[table][key]["MARK"] = 1
+    return json.dumps(marked).replace('"MARK": 1', one)
+
+
+READ = [
+    (table, key, field)
+    for table in CONFIG
+    for key in (None, next(iter(CONFIG[table])))
+    for field in (None, *([next(iter(CONFIG[table][key]), None)] if key else []))
+    if table != "VLAN" and (key is not None or field is None)
+]
+
+
+@pytest.mark.parametrize(("table", "key", "field"), READ)
+def test_a_key_twice_in_a_table_that_is_read_is_named(
+    table: str,
+    key: str | None,
+    field: str | None,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    status, _, said = imported(capsys, tmp_path, twice(CONFIG, table, key, field))
+    assert status == 2
+    (line,) = said.splitlines()
+    assert f"{table}" in line
+    assert f"{field or key or 'the table'} twice, expected each once" in line
+
+
+@pytest.mark.parametrize(("key", "field"), [(None, None), ("Vlan1000", None), ("Vlan1000", "vlanid")])
+def test_a_key_twice_in_a_table_that_is_not_read_does_not_matter(
+    key: str | None, field: str | None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = {**CONFIG, "VLAN": {"Vlan1000": {"vlanid": "1000"}}}
+    status, out, _ = imported(capsys, tmp_path, twice(config, "VLAN", key, field))
+    assert status == 0
+    assert out == imported(capsys, tmp_path, config)[1]
+
+
+def test_a_key_twice_in_a_dump_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    flat = {f"{table}|{key}": entry for table, keys in CONFIG.items() for key, entry in keys.items()}
+    text = json.dumps({**flat, "MARK": 1})
+    for name, refused in [("PORT|Ethernet0", True), ("VLAN|Vlan1000", False)]:
+        again = text.replace('"MARK": 1', f"{json.dumps(name)}: {json.dumps(flat[name])}")
+        status, _, said = imported(capsys, tmp_path, again)
+        assert status == (2 if refused else 0)
+        assert ("PORT: found the key Ethernet0 twice" in said) == refused

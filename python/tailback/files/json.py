@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -70,17 +71,31 @@ def number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads a mapping from a JSON file.
+class Repeating(dict[str, Any]):
+    """A mapping of a file that has some keys more than once; the last value of each counts."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        count = Counter(name for name, _ in pairs)
+        self.repeated = [name for name, times in count.items() if times > 1]
+
+
+def _maybe_repeating(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    return mapping if len(mapping) == len(pairs) else Repeating(pairs)
+
+
+def read_json(path: Path, *, repeating: bool = False) -> dict[str, Any]:
+    """Reads a mapping from a JSON file. With `repeating`, a mapping with a key twice is a `Repeating`.
 
     Raises:
-        ValueError: the file is truncated, nested too deep, or not a mapping; the message names it.
+        ValueError: the file is truncated, nested too deep, has a key twice in a mapping, or is not a mapping; the
+            message names it.
     """
     try:
         text = read_file(path, RESULT_BYTES).decode("utf-8-sig")
-        value = json.loads(
-            text, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant, parse_float=_finite
-        )
+        hook = _maybe_repeating if repeating else _without_duplicates
+        value = json.loads(text, object_pairs_hook=hook, parse_constant=_refuse_constant, parse_float=_finite)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
     except RecursionError:

@@ -12,17 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tailback.errors import InputError, Problem
-from tailback.imports.tables import Entry, Tables
+from tailback.imports.tables import READ_TABLES, Entry, Tables
 from tailback.scenario import Scenario, loads
 from tailback.scenario.headroom import headrooms, reserved
+from tailback.text import verb
 from tailback.units import format_duration, format_rate, format_size
 
-_READ_TABLES = (
-    *("PORT", "BUFFER_POOL", "BUFFER_PROFILE", "BUFFER_PG", "BUFFER_QUEUE", "WRED_PROFILE", "QUEUE"),
-    *("PORT_QOS_MAP", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "TC_TO_PRIORITY_GROUP_MAP"),
-    *("MAP_PFC_PRIORITY_TO_QUEUE", "SCHEDULER", "PFC_WD", "DEVICE_METADATA"),
-    *("DEFAULT_LOSSLESS_BUFFER_PARAMETER", "CABLE_LENGTH"),
-)
 _OF_QUEUES = re.compile(r"BUFFER|QUEUE|QOS|_TO_|PFC|WRED|SCHEDULER|POLICER|TRIMMING|LOSSLESS")
 """Names of tables that say something of queues, as SONiC's schema has them; those that are not read are named."""
 _ECN_OFF = ("ecn_none", "")
@@ -68,7 +63,7 @@ def sonic(path: Path) -> str:
     _marks(tables, switch)
     _schedulers(tables, switch)
     _watchdog(tables, switch)
-    others = sorted(name for name in tables.data if name not in _READ_TABLES)
+    others = sorted(name for name in tables.data if name not in READ_TABLES)
     unread = [name for name in others if _OF_QUEUES.search(name)]
     if unread:
         tables.not_honour(f"tables of classes, queues and buffers that are not read: {', '.join(unread)}")
@@ -209,16 +204,34 @@ def _buffers(tables: Tables, switch: _Switch) -> None:
 
 
 def _profile(tables: Tables, table: str, what: str, classes: set[int]) -> str | None:
-    """The most common profile of groups or queues of these classes."""
+    """The most common profile of groups or queues of these classes.
+
+    SONiC gives zero profiles to ports that are not in use: they say nothing of a port that is.
+    """
     names = [
         (port, str(entry.get("profile", "")).strip("[]").rpartition("|")[2])
         for port, number, entry in tables.by_class(table)
         if number in classes
     ]
-    found: str | None = tables.most_common(
-        f"{table} profile of {what}", [(port, name) for port, name in names if name not in ("", "NULL")]
-    )
+    names = [(port, name) for port, name in names if name not in ("", "NULL")]
+    profiles = tables.entries("BUFFER_PROFILE")
+    used = [(port, name) for port, name in names if not _is_zero(name, profiles.get(name, {}))]
+    if zero := len(names) - len(used):
+        tables.not_honour(
+            f"{table} profile of {what}: {zero} of {len(names)} {verb(zero, 'is a zero profile', 'are zero profiles')}, "
+            "as ports that are not in use have"
+        )
+    found: str | None = tables.most_common(f"{table} profile of {what}", used)
     return found
+
+
+def _is_zero(name: str, profile: Entry) -> bool:
+    """Whether a profile gives a port no memory: see the zero profiles of SONiC's
+    cfgmgr/buffermgrdyn.cpp and of the zero_profiles.json of its platforms, which have size 0 with
+    dynamic_th -8, the least that there is, or with static_th 0.
+    """
+    least = str(profile.get("dynamic_th")) == "-8" or str(profile.get("static_th")) == "0"
+    return "_zero_" in name or (least and str(profile.get("size", "0")) == "0" and "xoff" not in profile)
 
 
 def _default_alpha(tables: Tables, switch: _Switch) -> None:

@@ -15,9 +15,15 @@ from typing import Any, NoReturn
 
 from tailback.errors import InputError
 from tailback.files import FileRefusedError
-from tailback.files.json import read_json
+from tailback.files.json import Repeating, read_json
 
 Entry = dict[str, Any]
+READ_TABLES = (
+    *("PORT", "BUFFER_POOL", "BUFFER_PROFILE", "BUFFER_PG", "BUFFER_QUEUE", "WRED_PROFILE", "QUEUE"),
+    *("PORT_QOS_MAP", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "TC_TO_PRIORITY_GROUP_MAP"),
+    *("MAP_PFC_PRIORITY_TO_QUEUE", "SCHEDULER", "PFC_WD", "DEVICE_METADATA"),
+    *("DEFAULT_LOSSLESS_BUFFER_PARAMETER", "CABLE_LENGTH"),
+)
 _TABLES = ("PORT", "BUFFER_POOL", "PORT_QOS_MAP", "WRED_PROFILE")
 _KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
 
@@ -42,7 +48,7 @@ class Tables:
         self._path = path
         self.not_honoured: list[str] = []
         try:
-            self.data = _nested(read_json(path))
+            self.data = _nested(read_json(path, repeating=True))
         except FileRefusedError as error:
             self.refuse("", error.found, error.expected)
         except OSError as error:
@@ -60,7 +66,22 @@ class Tables:
                     "the tables of one ASIC by themselves",
                 )
             self.refuse("", "none of SONiC's tables", f"{', '.join(_TABLES)} among others")
+        self._refuse_repeated()
         self.up = self._up()
+
+    def _refuse_repeated(self) -> None:
+        """Refuses a table that is read and is in the file twice, or has a key or a field twice."""
+        for name in getattr(self.data, "repeated", ()):
+            table, _, key = name.partition("|")
+            if table in READ_TABLES:
+                self.refuse(table, f"the {'key ' + key if key else 'table'} twice".rstrip(), "each once")
+        for table in READ_TABLES:
+            entries = self.data.get(table, {})
+            for key in getattr(entries, "repeated", ()):
+                self.refuse(table, f"the key {key[:60]} twice", "each once")
+            for key, entry in entries.items() if isinstance(entries, dict) else ():
+                for field in getattr(entry, "repeated", ()):
+                    self.refuse(f"{table}|{key}", f"the field {field[:60]} twice", "each once")
 
     def refuse(self, where: str, found: str, expected: str) -> NoReturn:
         """Raises an InputError with the file, and the table and key."""
@@ -191,7 +212,8 @@ def _nested(data: dict[str, Any]) -> dict[str, Any]:
     """The tables of a dump with keys `TABLE|KEY`, as redis-dump writes it; other data are unchanged."""
     if not any("|" in name for name in data):
         return data
-    tables: dict[str, Any] = {}
+    tables: dict[str, Any] = Repeating([])
+    tables.repeated = getattr(data, "repeated", [])
     for name, entry in data.items():
         table, separator, key = name.partition("|")
         fields = entry["value"] if isinstance(entry, dict) and isinstance(entry.get("value"), dict) else entry
