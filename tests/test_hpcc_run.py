@@ -319,3 +319,20 @@ def test_the_queue_of_any_priority_is_recorded(priority: int, tmp_path: Path) ->
     assert standing["max_bytes"] > 300_000
     (said,) = [one for one in findings(result) if one.what == "Standing queue"]
     assert "stayed empty" not in said.words
+
+
+@pytest.mark.parametrize("hosts", [2, 3, 8])
+def test_a_network_without_switches_says_why_there_is_no_standing_queue(hosts: int, tmp_path: Path) -> None:
+    links = [(host, (host + 1) % hosts) for host in range(hosts if hosts > 2 else 1)]
+    topology = f"{hosts} 0 {len(links)}\n\n" + "".join(f"{a} {b} 100Gbps 1000ns 0\n" for a, b in links)
+    flow = "2\n0 1 3 100 1000000 2.0\n1 0 3 100 1000000 2.0\n"
+    result = tailback.run_hpcc(write(tmp_path, topology=topology, flow=flow))
+    (said,) = [one for one in findings(result) if one.what == "Standing queue"]
+    assert said.figure == "n/a"
+    assert "There is no switch, and so no egress queue" in said.words
+
+
+def test_hosts_on_one_cable_say_why_there_is_no_standing_queue() -> None:
+    result = tailback.run("gpudirect-pfc", sets=["run.duration=1ms"])
+    (said,) = [one for one in findings(result) if one.what == "Standing queue"]
+    assert "There is no switch, and so no egress queue" in said.words

@@ -62,10 +62,13 @@ def standing_queue_bytes(result: Recorded, since: Since = "convergence") -> floa
 
 @metric("B")
 def deepest_queue_bytes(result: Recorded) -> float:
-    """The most that any egress queue of the network ever held."""
+    """The most that any egress queue of the network ever held; NaN where none was recorded."""
     bins = result.bins
     names = [queue["queue"] for queue in result.meta["queues"] if queue["kind"] == "egress"]
-    return max((float(bins.values(name, "queue_max_bytes").max(initial=0.0)) for name in names), default=0.0)
+    nothing = 0.0 if result.records_queues and result.setup.network.switches else NAN
+    return max(
+        (float(bins.values(name, "queue_max_bytes").max(initial=0.0)) for name in names), default=nothing
+    )
 
 
 @part("standing_queue")
@@ -93,6 +96,11 @@ metric_at(
 def standing_queue_finding(result: Recorded) -> Finding:
     summary = summarise(result)
     standing, some = summary["standing_queue"], summary["queues_chosen"]
+    if standing is None and not any(queue["kind"] in _STANDING for queue in result.meta["queues"]):
+        network = result.setup.network
+        if "lab" not in result.meta and not network.switches and not network.bridges:
+            words = "There is no switch, and so no egress queue: links lead from host to host. What waits, waits in hosts."
+            return Finding("Standing queue", text.MISSING, words)
     if standing is None and not summary["queues_recorded"]:
         words = f"Of this run only {summary['recorded']} are recorded."
         return Finding("Standing queue", text.MISSING, words)
