@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -226,7 +227,7 @@ def test_a_group_of_one_rank_is_refused_with_its_line(tmp_path: Path) -> None:
 def test_what_is_not_honoured_is_named(tmp_path: Path) -> None:
     text = workload(*LAYERS, first=FIRST.replace("pp: 1", "pp: 2"))
     result = run_simai(write(tmp_path, text, nvls=True, threads=4))
-    assert {"AS_NVLS_ENABLE", "pp:", "-t"} <= set(result.setup.not_honoured)
+    assert {"--nvls (AS_NVLS_ENABLE)", "pp:", "-t"} <= set(result.setup.not_honoured)
 
 
 def test_what_never_ends_there_is_warned_of(tmp_path: Path) -> None:
@@ -317,3 +318,49 @@ def test_a_key_of_a_fork_refuses_unless_ignored(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="LB_MODE: found 9, a key of ConWeave's fork"):
         load_inputs(options)
     assert "LB_MODE" in load_inputs(options, ignore=["LB_MODE"]).network.config.not_honoured()
+
+
+@pytest.mark.parametrize("value", ["-5", "2000001", "6.5", "x", ""])
+@pytest.mark.parametrize("way", ["option", "variable", "both", "file"])
+def test_a_message_names_what_was_given(
+    way: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = write(tmp_path)
+    files = ["-w", str(options.workload), "-n", str(options.topology), "-c", str(options.config)]
+    if way == "file":
+        if not value.lstrip("-").isdigit():
+            return
+        with pytest.raises(InputError) as caught:
+            load_inputs(replace(options, send_lat=int(value), given_as={"send_lat": "simai.json: send_lat"}))
+        assert str(caught.value).startswith("simai.json: send_lat: expected 0 to 2000000, found ")
+        return
+    if way != "option":
+        monkeypatch.setenv("AS_SEND_LAT", value if way == "variable" else "7")
+    if way == "variable" and not value:
+        return  # as if it were not set
+    given = [f"--send-lat={value}"] if way != "variable" else []
+    assert main(["simai", *files, *given, "--out", str(tmp_path / "o"), "-q"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert ("--send-lat" in line) == (way != "variable")
+    assert ("AS_SEND_LAT" in line) == (way == "variable")
+
+
+@pytest.mark.parametrize(("option", "variable"), [("--pxn", "AS_PXN_ENABLE"), ("--nvls", "AS_NVLS_ENABLE")])
+def test_a_variable_that_is_no_switch_is_named(
+    option: str,
+    variable: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = write(tmp_path)
+    files = ["-w", str(options.workload), "-n", str(options.topology), "-c", str(options.config)]
+    monkeypatch.setenv(variable, "banana")
+    assert main(["simai", *files, "--out", str(tmp_path / "o"), "-q"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert variable in line
+    assert option not in line
+    monkeypatch.delenv(variable)
+    assert main(["simai", *files, option, "--send-lat=6", "--out", str(tmp_path / "o"), "-q"]) == 0
+    honoured = tailback.Result.load(tmp_path / "o").setup.not_honoured
+    assert any(variable in key and option in key for key in honoured) == (option == "--nvls")

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from tailback.cli.basics import BAD_INPUT, DONE, NOT_WRITTEN, echo, silence_stdout
+from tailback.cli.basics import BAD_INPUT, DONE, NOT_WRITTEN, echo, silence_stdout, told
 from tailback.interrupts import interrupting
 from tailback.interrupts import status as interrupt_status
 from tailback.start_up import FAILED_STATUS, OUT_OF_MEMORY_STATUS, loaded, out_of_memory
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return int(status or DONE)
     except typer.TyperException as error:  # a wrong option or argument
-        echo(f"tailback: {' '.join(error.format_message().split())}", err=True)
+        echo(f"tailback: {told(error)}", err=True)
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         return interrupt_status()

@@ -34,6 +34,34 @@ def command_app() -> typer.Typer:
     return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
+def given_as(context: typer.Context) -> dict[str, str]:
+    """What the user gave each option as that may be a variable of the environment: `--option`, or the variable."""
+    return {
+        str(one.name): _variable(one)
+        if str(context.get_parameter_source(str(one.name))).endswith("ENVIRONMENT")
+        else one.opts[0]
+        for one in context.command.params
+        if getattr(one, "envvar", None)
+        and not str(context.get_parameter_source(str(one.name))).endswith("DEFAULT")
+    }
+
+
+def _variable(option: Any) -> str:
+    return str(option.envvar if isinstance(option.envvar, str) else option.envvar[0])
+
+
+def told(error: typer.TyperException) -> str:
+    """The line for a wrong option or argument. It names the option or the variable, whichever was given."""
+    line = " ".join(error.format_message().split())
+    option, context = getattr(error, "param", None), getattr(error, "ctx", None)
+    if option is not None and context is not None and getattr(option, "envvar", None):
+        variable = _variable(option)
+        is_variable = str(context.get_parameter_source(option.name)).endswith("ENVIRONMENT")
+        given = f"'{variable}'" if is_variable else f"'{option.opts[0]}'"
+        line = re.sub(rf"'[^']*' \(env var: '{re.escape(variable)}'\)", given, line)
+    return line
+
+
 def silence_stdout() -> None:
     """Discards all further output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

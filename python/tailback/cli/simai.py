@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailback.cli.basics import command_app, echo
+from tailback.cli.basics import command_app, echo, given_as
 from tailback.cli.common import (
     Force,
     Ignore,
@@ -30,6 +30,7 @@ app = command_app()
 
 @app.command()
 def simai(
+    context: typer.Context,
     workload: Annotated[Path, typer.Option("-w", metavar="WORKLOAD.txt", help="The workload, by AICB.")],
     topology: Annotated[Path, typer.Option("-n", metavar="TOPOLOGY", help="The network topology.")],
     config: Annotated[Path, typer.Option("-c", metavar="SimAI.conf", help="The network configuration.")],
@@ -61,7 +62,9 @@ def simai(
     Without --out it is runs/NAME-TIME. Ctrl-C ends the run early and keeps what was simulated.
     """
     with bad_input():
-        options = SimaiOptions(workload, topology, config, threads, send_lat, pxn, nvls, native)
+        options = SimaiOptions(
+            workload, topology, config, threads, send_lat, pxn, nvls, native, given_as(context)
+        )
         inputs = load_inputs(options, ignore=ignore or ())
         for warning in inputs.warnings:
             echo(warning, err=True)

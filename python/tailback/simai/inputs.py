@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,12 @@ class SimaiOptions:
     """AS_NVLS_ENABLE, which is not honoured."""
     native: bool = False
     """Use Tailback's own models of NICs and switches instead of SimAI's."""
+    given_as: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """How the user gave an option, by its name here: as an option, a variable or in a file."""
+
+    def name(self, key: str) -> str:
+        """What messages call an option."""
+        return self.given_as.get(key, OPTION_NAMES.get(key, f"--{key}"))
 
 
 @dataclass(frozen=True)
@@ -154,7 +160,7 @@ class SimaiInputs:
     def not_honoured(self) -> dict[str, str]:
         found = {}
         if self.options.nvls:
-            found["AS_NVLS_ENABLE"] = "NVLS: all-reduces within a server go round rings, too"
+            found["--nvls (AS_NVLS_ENABLE)"] = "NVLS: all-reduces within a server go round rings, too"
         if self.workload.pipeline > 1:
             found["pp:"] = (
                 f"pipeline parallelism ({self.workload.pipeline} stages): nothing is sent between stages, as "
@@ -216,7 +222,7 @@ class SimaiInputs:
             return
         waited = self._sequential_messages
         text = (
-            f"AS_SEND_LAT: warning: each message begins {latency} x 1000 ns = {_time(latency)} after it is "
+            f"{self.options.name('send_lat')}: warning: each message begins {latency} x 1000 ns = {_time(latency)} after it is "
             f"sent, as in SimAI: {latency} is meant in ns, and multiplied by 1000 as if for ps, but time "
             "is in ns"
         )
@@ -226,7 +232,7 @@ class SimaiInputs:
                 f"gradients, wait {waited:,} x {_time(latency)} = {_time(waited * latency)}, where "
                 f"{_time(waited * latency / 1000)} are meant"
             )
-        yield f"{text}; AS_SEND_LAT={latency // 1000} makes it {_time(latency // 1000)}"
+        yield f"{text}; {self.options.name('send_lat')}={latency // 1000} makes it {_time(latency // 1000)}"
 
 
 def _settings(options: SimaiOptions) -> dict[str, Any]:
@@ -272,7 +278,9 @@ def load_inputs(options: SimaiOptions, *, beside: bool = False, ignore: Collecti
 
 def _check(options: SimaiOptions, workload: Workload, servers: Servers) -> None:
     if not 0 <= options.send_lat <= MAX_SEND_LAT_US:
-        raise InputError.at("AS_SEND_LAT", f"expected 0 to {MAX_SEND_LAT_US}, found {options.send_lat}")
+        raise InputError.at(
+            options.name("send_lat"), f"expected 0 to {MAX_SEND_LAT_US}, found {options.send_lat}"
+        )
     place = f"{named(options.workload)}:1"
     other = _other_count(options, workload, servers)
     if servers.gpus % workload.tensor:
@@ -331,4 +339,10 @@ def _inside(servers: Servers) -> dict[str, int] | None:
 def options_of(folder: Path) -> SimaiOptions:
     """The options that repeat the run in a folder."""
     settings = read_json(folder / OPTIONS_FILE)
-    return SimaiOptions(folder / WORKLOAD_FILE, folder / TOPOLOGY_FILE, folder / CONFIG_FILE, **settings)
+    return SimaiOptions(
+        folder / WORKLOAD_FILE,
+        folder / TOPOLOGY_FILE,
+        folder / CONFIG_FILE,
+        **settings,
+        given_as={key: f"{folder / OPTIONS_FILE}: {key}" for key in settings},
+    )
