@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tailback
 from tailback.executors import Threads
-from tailback.fitting import fit
+from tailback.study.posterior_rounds import fit
 
 LAB: dict[str, Any] = {
     "name": "lab",

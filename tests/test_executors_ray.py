@@ -21,9 +21,9 @@ ray = pytest.importorskip(
 from tailback import cli, library  # noqa: E402
 from tailback.executors import Threads, WorkerLost  # noqa: E402
 from tailback.executors.ray import RayTasks  # noqa: E402
-from tailback.fitting import fit  # noqa: E402
 from tailback.reproduce import reproduce  # noqa: E402
-from tailback.sweeps import Progress, sweep  # noqa: E402
+from tailback.study.grid import SweepProgress, sweep  # noqa: E402
+from tailback.study.posterior_rounds import fit  # noqa: E402
 from test_sweep import ASKED, TINY, files  # noqa: E402
 
 
@@ -87,7 +87,7 @@ def test_a_sweep_with_a_node_lost_gives_the_same_tables(cluster: Any, tmp_path: 
     cluster.wait_for_nodes()
     ended = 0
 
-    class Losing(Progress):
+    class Losing(SweepProgress):
         def ended(self, row: dict[str, Any]) -> None:
             nonlocal ended
             ended += 1

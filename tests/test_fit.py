@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from fit_lab import DELAY, LAB, LATENCY
-from tailback.fitting.asked import Fit, Observed, read_fit
-from tailback.fitting.axes import Axes
-from tailback.fitting.emulator import Emulated, emulate
-from tailback.fitting.inference import infer
-from tailback.fitting.posterior import log_likelihood, posterior
 from tailback.recorded.bins import Array
+from tailback.study.emulator import Emulated, emulate
+from tailback.study.fit_design import Fit, Observed, read_fit
+from tailback.study.inference import infer
+from tailback.study.posterior import log_likelihood, posterior
+from tailback.study.priors import Axes
 
 # A stand-in for runs: three measures of two settings, and what seeds make of them.
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tailback import cli
 from tailback.executors import Threads
-from tailback.fitting.asked import read_fit
+from tailback.study.fit_design import read_fit
 
 SCENARIO = """\
 name: lab
@@ -31,7 +31,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "lab.yaml").write_text(SCENARIO)
     (tmp_path / "measured.csv").write_text(CSV)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tailback.sweeps.runs.Processes", Threads)
+    monkeypatch.setattr("tailback.study.driver.Processes", Threads)
     return tmp_path
 
 
@@ -210,7 +210,7 @@ def test_an_interrupt_says_how_to_go_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("tailback.fitting.rounds.sweep", interrupted)
+        patch.setattr("tailback.study.posterior_rounds.sweep", interrupted)
         for words in (["measured.csv", "lab.yaml", "--free", FREE, "--out", "a"], ["--resume", "a"]):
             assert cli.main(["fit", *words]) == 130
             assert capsys.readouterr().err == "tailback: interrupted; tailback fit --resume a continues it\n"

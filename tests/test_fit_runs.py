@@ -13,16 +13,17 @@ import tailback
 from fit_lab import DELAY, LAB, LOSS
 from tailback.errors import InputError
 from tailback.executors import Threads
-from tailback.fitting import FitInterrupted, FitResult, fit
-from tailback.fitting.asked import Output, read_fit
-from tailback.sweeps import Progress
-from tailback.sweeps.runs import carry_out
+from tailback.study.driver import carry_out
+from tailback.study.fit_design import Output, read_fit
+from tailback.study.fit_result import FitResult
+from tailback.study.grid import SweepProgress
+from tailback.study.posterior_rounds import FitInterrupted, fit
 
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs in this process, which saves the start of others."""
-    monkeypatch.setattr("tailback.sweeps.runs.Processes", Threads)
+    monkeypatch.setattr("tailback.study.driver.Processes", Threads)
 
 
 def seen(path: str, sets: list[str], seeds: range) -> float:
@@ -82,7 +83,7 @@ def lab(truth: list[str]) -> dict[str, Any]:
 def done(lab: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> tuple[FitResult, Path]:
     out = tmp_path_factory.mktemp("fit") / "x"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tailback.sweeps.runs.Processes", Threads)
+        patch.setattr("tailback.study.driver.Processes", Threads)
         return fit(lab, out=out), out
 
 
@@ -133,12 +134,12 @@ def test_it_goes_on_where_it_was_interrupted(
         count += 1
         return real(task)
 
-    class Interrupted(Progress):
+    class Interrupted(SweepProgress):
         def ended(self, row: Any) -> None:
             if count > 100:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr("tailback.sweeps.runs.carry_out", counting)
+    monkeypatch.setattr("tailback.study.driver.carry_out", counting)
     with pytest.raises(FitInterrupted):
         fit(lab, out=out, jobs=1, progress=Interrupted())
     before, count = count, 0

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tailback import cli
 from tailback.executors import Threads
-from tailback.sweeps import sweep
-from tailback.sweeps.journal import NAME, Journal
+from tailback.study.grid import sweep
+from tailback.study.journal import NAME, Journal
 from test_sweep import TABLES, TINY
 
 DESIGN: dict[str, Any] = {"scenario": TINY, "vary": {"host.mtu": ["1024B", "4096B"]}, "seeds": "1..2"}

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import yaml
 from tailback import InputError, cli
-from tailback.fitting.asked import read_fit
 from tailback.lab import readers, recorded
 from tailback.lab.ansible import RAW_MODULE
 from tailback.lab.model import read
 from tailback.lab.steps import plan
 from tailback.metrics import METRICS
 from tailback.results import Result
+from tailback.study.fit_design import read_fit
 from test_point import needs_namespaces, needs_root
 
 RIG = Path(__file__).parent / "lab_rig.py"

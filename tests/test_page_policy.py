@@ -11,7 +11,7 @@ import tailback
 from tailback.comparison import compare
 from tailback.executors import Threads
 from tailback.report.frame import environment
-from tailback.sweeps import sweep
+from tailback.study.grid import sweep
 from test_sweep import ASKED
 
 PARTS = {"frame.html.j2", "key.html.j2", "panels.html.j2"}

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from tailback import cli
 from tailback.errors import InputError
-from tailback.seeds import parse, run_seeds
+from tailback.study.points import parse_seeds
+from tailback.study.seeds import run_seeds
 
 TEXT = """\
 name: small
@@ -39,13 +40,13 @@ SAME = (
     [("1..4", [1, 2, 3, 4]), ("1-3", [1, 2, 3]), ("1,5,9", [1, 5, 9]), ("7", [7]), ("2..3, 9", [2, 3, 9])],
 )
 def test_lists_of_seeds(given: str, seeds: list[int]) -> None:
-    assert parse(given) == seeds
+    assert parse_seeds(given) == seeds
 
 
 @pytest.mark.parametrize("given", ["", "4..1", "1..x", "-1", "1,1", "1..3,2", "1..5000", "1.5"])
 def test_what_is_no_list_of_seeds(given: str) -> None:
     with pytest.raises(InputError, match=r"^--seeds: found .*, expected (seeds|every seed|at most)"):
-        parse(given)
+        parse_seeds(given)
 
 
 def test_each_run_is_that_of_its_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,4 +139,4 @@ def test_the_work_is_done_by_the_children(tmp_path: Path) -> None:
 
 def test_too_many_seeds_are_called_too_many() -> None:
     with pytest.raises(InputError, match=r"expected at most \d+ seeds$"):
-        parse("1..1000000")
+        parse_seeds("1..1000000")

@@ -17,9 +17,10 @@ import tailback
 from tailback.errors import InputError
 from tailback.executors import Processes, Threads, WorkerLost
 from tailback.metrics import Metric
-from tailback.sweeps import Progress, SweepResult, sweep
-from tailback.sweeps.effects import effects
-from tailback.sweeps.journal import NAME, Journal
+from tailback.study.effects import effects
+from tailback.study.grid import SweepProgress, sweep
+from tailback.study.journal import NAME, Journal
+from tailback.study.sweep_result import SweepResult
 
 TINY = {
     "name": "tiny",
@@ -124,7 +125,7 @@ def test_a_run_that_fails_is_a_row_and_is_tried_again(undisturbed: Path, tmp_pat
     }
     told: list[dict[str, Any]] = []
 
-    class Told(Progress):
+    class Told(SweepProgress):
         def ended(self, row: dict[str, Any]) -> None:
             told.append(row)
 
@@ -152,7 +153,7 @@ def test_a_torn_journal_loses_that_run_alone(torn: bytes, undisturbed: Path, tmp
     (out / NAME).write_bytes(b"".join(lines[:7]) + torn)
     rest, told = Counting(), list[str]()
 
-    class Told(Progress):
+    class Told(SweepProgress):
         def damaged(self, line: str) -> None:
             told.append(line)
 
@@ -381,13 +382,13 @@ def test_a_disk_that_fills_up_loses_nothing_that_was_said(
 
     told: list[dict[str, Any]] = []
 
-    class Told(Progress):
+    class Told(SweepProgress):
         def ended(self, row: dict[str, Any]) -> None:
             told.append(row)
 
-    monkeypatch.setattr("tailback.sweeps.journal.os.fsync", full)
+    monkeypatch.setattr("tailback.study.journal.os.fsync", full)
     with monkeypatch.context() as patched:
-        patched.setattr("tailback.sweeps.carry_out.replace_file", lambda path, data: path.write_bytes(data))
+        patched.setattr("tailback.study.driver.replace_file", lambda path, data: path.write_bytes(data))
         with pytest.raises(OSError, match=r"No space left on device.*journal\.jsonl"):
             sweep(ASKED, out=out, executor=Threads(1), progress=Told())
     monkeypatch.undo()

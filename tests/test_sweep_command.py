@@ -15,7 +15,7 @@ import pytest
 from commands import start
 from tailback import cli
 from tailback.executors import Threads
-from tailback.sweeps.points import vary_of
+from tailback.study.points import vary_of
 from test_sweep import files
 
 FILE = """\
@@ -44,7 +44,7 @@ def asked(tmp_path: Path) -> Path:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs in this process, which saves the start of others."""
-    monkeypatch.setattr("tailback.sweeps.runs.Processes", Threads)
+    monkeypatch.setattr("tailback.study.driver.Processes", Threads)
 
 
 @pytest.mark.parametrize(

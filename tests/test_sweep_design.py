@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from tailback.errors import InputError
-from tailback.sweeps import Design, read_design
-from tailback.sweeps.design import canonical
-from tailback.sweeps.effects import values_of
+from tailback.study.effects import values_of
+from tailback.study.grid import Design, read_design
 
 BASE: dict[str, Any] = {"scenario": "first-flow"}
 
@@ -170,5 +169,5 @@ def test_a_design_can_be_kept() -> None:
     design = read_design({**BASE, "vary": vary, "sample": {"points": 3}, "measures": ["cnps"], "keep": True})
     import json
 
-    assert read_design(json.loads(canonical(design))) == design
+    assert read_design(json.loads(design.canonical())) == design
     assert isinstance(design, Design)

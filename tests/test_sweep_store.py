@@ -10,7 +10,7 @@ import pytest
 from tailback import cli
 from tailback.errors import InputError
 from tailback.executors import Threads
-from tailback.sweeps import sweep
+from tailback.study.grid import sweep
 from test_sweep import ASKED, TABLES
 
 pytest.importorskip("fsspec", reason="fsspec is not installed: pip install 'tailback[storage]'")

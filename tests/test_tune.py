@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tailback
 from tailback import cli
 from tailback.errors import InputError
 from tailback.executors import Threads
 from tailback.metrics import Metric
-from tailback.tuning import TuneResult, read_tune, tune
-from tailback.tuning.commands import commands
-from tailback.tuning.design import Constraint
-from tailback.tuning.trials import Trial, front
+from tailback.study.fabric_commands import commands
+from tailback.study.tpe import TuneProgress, tune
+from tailback.study.tune_design import Constraint, read_tune
+from tailback.study.tune_result import Trial, TuneResult, front
 
 pytest.importorskip("optuna")
 
@@ -76,7 +75,7 @@ def test_settings_are_found_and_judged_on_what_no_trial_saw(done: TuneResult) ->
 def test_it_does_not_matter_where_it_runs_nor_how_often_it_is_interrupted(
     done: TuneResult, tmp_path: Path
 ) -> None:
-    class Enough(tailback.tuning.Progress):
+    class Enough(TuneProgress):
         def tried(self, trial: Trial) -> None:
             if trial.number == 6:
                 raise KeyboardInterrupt
@@ -164,7 +163,7 @@ def test_a_file_is_named_with_its_line(tmp_path: Path) -> None:
 def test_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tailback.sweeps.runs.Processes", Threads)
+    monkeypatch.setattr("tailback.study.driver.Processes", Threads)
     (tmp_path / "t.yaml").write_text(json.dumps(TUNE))
     out = tmp_path / "out"
     assert cli.main(["tune", str(tmp_path / "t.yaml"), "--trials", "3", "--out", str(out), "--json"]) == 0

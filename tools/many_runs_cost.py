@@ -4,7 +4,7 @@
     .venv/bin/python tools/many_runs_cost.py cluster    # figures, and docs/img/cluster-cost.svg
 
 `measure` has a sweep whose workers answer at once, so that nothing but its own work is left, and tasks on Ray
-that do nothing. `cluster` simulates the loop of `tailback.sweeps.runs` with what was measured, at sizes that
+that do nothing. `cluster` simulates the loop of `tailback.study.driver` with what was measured, at sizes that
 nobody here has. docs/performance.md has the figures of the last run of both.
 """
 
@@ -27,14 +27,13 @@ from typing import Any, NamedTuple
 
 from log_chart import chart
 from tailback.metrics import named
-from tailback.sweeps import sweep
-from tailback.sweeps.carry_out import Progress
-from tailback.sweeps.task import Done, Task
+from tailback.study.grid import SweepProgress, sweep
+from tailback.study.run import Done, Task
 
 PICTURE = Path(__file__).parent.parent / "docs" / "img" / "cluster-cost.svg"
 METRICS = ["Throughput", "jain_index:since=start", "Fullest queue, mean"]
 AHEAD = 4
-"""As `tailback.sweeps.runs` has it."""
+"""As `tailback.study.driver` has it."""
 ROW_BYTES = 206
 """Of the journal, as `measure` gave it for three measures."""
 
@@ -188,7 +187,7 @@ def answer(task: Task) -> Done:
     return Done({one.label: float(task.seed) for one in task.measures}, [], 2.0, 1.9)
 
 
-class Clock(Progress):
+class Clock(SweepProgress):
     """CPU time of this process when all points had been looked at."""
 
     at = 0.0

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tailback.comparison import compare
     from tailback.controller import Controller, Link
     from tailback.errors import InputError
-    from tailback.fitting import fit
     from tailback.hpcc.run import run_hpcc
     from tailback.results import Result
     from tailback.running import Interrupted, run
@@ -28,8 +27,9 @@ if TYPE_CHECKING:
     from tailback.scenario.load import load
     from tailback.simai.inputs import SimaiOptions
     from tailback.simai.run import run_simai
-    from tailback.sweeps import sweep
-    from tailback.tuning import tune
+    from tailback.study.grid import sweep
+    from tailback.study.posterior_rounds import fit
+    from tailback.study.tpe import tune
 
     __version__: str
 
@@ -44,14 +44,14 @@ _MODULE_OF_NAME = {
     "InputError": "errors",
     "__version__": "version",
     "compare": "comparison",
-    "fit": "fitting",
+    "fit": "study.posterior_rounds",
     "load": "scenario.load",
     "run": "running",
     "run_astra": "astra.run",
     "run_simai": "simai.run",
     "run_hpcc": "hpcc.run",
-    "sweep": "sweeps",
-    "tune": "tuning",
+    "sweep": "study.grid",
+    "tune": "study.tpe",
 }
 """The module of each name, loaded at first use: all of them together take a second."""
 

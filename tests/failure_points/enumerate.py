@@ -280,7 +280,7 @@ class Trials:
         import tailback.report
         import tailback.reproduce
         import tailback.results
-        import tailback.seeds  # noqa: F401
+        import tailback.study.seeds  # noqa: F401
 
         self.root = Path(os.environ["FAULT_ROOT"])
         self.inputs, self.told = self.root.parent / "inputs", self.root.parent / "told"

@@ -27,8 +27,9 @@ from tailback.cli.common import (
 )
 from tailback.cli.runs_table import runs_table
 from tailback.errors import InputError
-from tailback.fitting import FitInterrupted, FitResult, fit, read_fit
-from tailback.fitting.results import PAGE
+from tailback.study.fit_design import read_fit
+from tailback.study.fit_result import PAGE, FitResult
+from tailback.study.posterior_rounds import FitInterrupted, fit
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -209,12 +209,14 @@ def _run_seeds(
     force: bool,
 ) -> NoReturn:
     """Carries out `run --seeds`."""
-    from tailback.seeds import parse, run_seeds  # loads executors, which one run does not need
+    # These load executors, which one run does not need.
+    from tailback.study.points import parse_seeds
+    from tailback.study.seeds import run_seeds
 
     if seed is not None:
         raise typer.BadParameter("--seed and --seeds exclude each other")
     with bad_input():
-        seeds = parse(given)
+        seeds = parse_seeds(given)
         scenario = load(name, sets=sets, controllers=controllers)
         title = scenario.name
         _warn(scenario, quiet)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tailback import text
 from tailback.cli.basics import console, echo
 from tailback.metrics import Metric
-from tailback.sweeps import Design, Progress
-from tailback.sweeps.points import in_words
+from tailback.study.grid import Design, SweepProgress
+from tailback.study.points import in_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,7 +21,7 @@ _MAX_ROWS = 16
 
 
 @contextmanager
-def runs_table(quiet: bool) -> Iterator[Progress]:
+def runs_table(quiet: bool) -> Iterator[SweepProgress]:
     """On a terminal, shows a table of points that grows as runs end, and a progress bar. Nothing if `quiet`."""
     if quiet or not sys.stderr.isatty():
         yield _Quiet()
@@ -42,11 +42,11 @@ class PrintsDamage:
         echo(line, err=True)
 
 
-class _Quiet(PrintsDamage, Progress):
+class _Quiet(PrintsDamage, SweepProgress):
     pass
 
 
-class _Growing(PrintsDamage, Progress):
+class _Growing(PrintsDamage, SweepProgress):
     def __init__(self) -> None:
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar

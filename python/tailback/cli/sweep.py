@@ -14,9 +14,9 @@ from tailback.cli.runs_table import runs_table
 from tailback.errors import InputError, Problem
 from tailback.scenario import load
 from tailback.scenario.warnings import warnings
-from tailback.sweeps import Design, SweepResult, read_design, sweep
-from tailback.sweeps.points import in_words, vary_of
-from tailback.sweeps.results import PAGE
+from tailback.study.grid import Design, read_design, sweep
+from tailback.study.points import in_words, vary_of
+from tailback.study.sweep_result import PAGE, SweepResult
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -15,9 +15,9 @@ from tailback.cli.basics import DONE, FAULT, command_app, console, echo
 from tailback.cli.common import AsJson, Force, Jobs, On, Out, Quiet, bad_input, result_folder, say, say_json
 from tailback.cli.runs_table import PrintsDamage
 from tailback.errors import InputError
-from tailback.tuning import Progress, TuneDesign, TuneResult, read_tune, tune
-from tailback.tuning.result import PAGE
-from tailback.tuning.trials import Trial, cost
+from tailback.study.tpe import TuneProgress, tune
+from tailback.study.tune_design import TuneDesign, read_tune
+from tailback.study.tune_result import PAGE, Trial, TuneResult, cost
 
 app = command_app()
 
@@ -96,7 +96,7 @@ def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> i
 
 
 @contextmanager
-def _progress(quiet: bool) -> Iterator[Progress]:
+def _progress(quiet: bool) -> Iterator[TuneProgress]:
     """On a terminal, a progress bar of all trials with the best cost so far."""
     if quiet or not sys.stderr.isatty():
         yield _Quiet()
@@ -115,11 +115,11 @@ def _progress(quiet: bool) -> Iterator[Progress]:
         yield _Bar(bar)
 
 
-class _Quiet(PrintsDamage, Progress):
+class _Quiet(PrintsDamage, TuneProgress):
     pass
 
 
-class _Bar(PrintsDamage, Progress):
+class _Bar(PrintsDamage, TuneProgress):
     def __init__(self, bar: object) -> None:
         from rich.progress import Progress as RichBar
 

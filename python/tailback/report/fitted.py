@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tailback import text
-from tailback.fitting.fitted import ANSWER_HEAD, UNKNOWN_HEAD, Fitted
-from tailback.fitting.inference import Answer, Unknown
-from tailback.fitting.priors import Free, Listed
 from tailback.report.figures import BLUE, INK, MUTED, PALE_BLUE, VERMILLION, Figure, Json, Plot, axes
 from tailback.report.frame import environment, for_script
+from tailback.study.fit_result import ANSWER_HEAD, UNKNOWN_HEAD, FitResult
+from tailback.study.inference import Answer, Unknown
+from tailback.study.priors import Free, Listed
 
 _PLOT_HEIGHT_PX = 260
 _HISTOGRAM_BARS = 40
@@ -20,7 +20,7 @@ _LOG_LIKELIHOOD_DROP_90 = -1.353
 """Half of chi square's 90 % of one degree of freedom."""
 
 
-def render_fit(done: Fitted) -> str:
+def render_fit(done: FitResult) -> str:
     """fit.html: one page, offline."""
     plots = [_unknown(number, done, one) for number, one in enumerate(done.found.unknowns)]
     plots.append(_observations(done))
@@ -50,7 +50,7 @@ def render_fit(done: Fitted) -> str:
     )
 
 
-def _unknown(number: int, done: Fitted, one: Unknown) -> Plot:
+def _unknown(number: int, done: FitResult, one: Unknown) -> Plot:
     free = done.asked.free[one.setting]
     caption = f"{free.means[:1].upper()}{free.means[1:]}. " if free.means else ""
     caption += "Dashed: the prior. Blue: what the observations leave of it. "
@@ -116,7 +116,7 @@ def _best_of_each(number: int, free: Listed, one: Unknown) -> Figure:
     return Figure(f"u{number}-profile", "The best fit with each", label, _PLOT_HEIGHT_PX, data, look)
 
 
-def _posterior(number: int, done: Fitted, one: Unknown, free: Free) -> Figure:
+def _posterior(number: int, done: FitResult, one: Unknown, free: Free) -> Figure:
     """Each bar is an equal part of the prior, so that its own bars are all as high."""
     found, index = done.found.posterior, number
     counts, edges = np.histogram(
@@ -206,7 +206,7 @@ def _row(label: str, one: Answer) -> str:
     return f"{label} ({one.role}{limit})"
 
 
-def _observations(done: Fitted) -> Plot:
+def _observations(done: FitResult) -> Plot:
     """All in tolerances: the lab's figure is 0, and its tolerance 1."""
     labels = [done.asked.labelled(one.observed.output) for one in done.found.answers]
     data: list[Any] = []

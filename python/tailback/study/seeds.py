@@ -7,23 +7,20 @@ runs.
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import interrupts, text
-from tailback.errors import InputError
-from tailback.executors import Processes, WorkerLost, report_progress
+from tailback.executors import report_progress
 from tailback.files.out_folder import OutFolder, replace_file
-from tailback.limits import MAX_SEEDS
 from tailback.metrics import in_words, main_metrics, value_at
 from tailback.running import RunFailed, claimed, run_checked
 from tailback.scenario import load
+from tailback.study.driver import Driver, result_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -82,30 +79,6 @@ class SeedRuns:
         return table
 
 
-def parse(given: str) -> list[int]:
-    """Parses seeds: `1..4` (or `1-4`), `1,5,9`, or a mixture.
-
-    Raises:
-        InputError: these are no seeds, one stands twice, or there are too many.
-    """
-    seeds: list[int] = []
-    for part in given.split(","):
-        match = re.fullmatch(r"([0-9]{1,18})(?:(?:\.\.|-)([0-9]{1,18}))?", part.strip())
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if last < first:
-            raise _refused(given, "seeds such as 1..4 or 1,5,9")
-        if last - first + len(seeds) >= MAX_SEEDS:
-            raise _refused(given, f"at most {MAX_SEEDS} seeds")
-        seeds += range(first, last + 1)
-    if len(set(seeds)) < len(seeds):
-        raise _refused(given, f"every seed once, and at most {MAX_SEEDS}")
-    return seeds
-
-
-def _refused(given: str, expected: str) -> InputError:
-    return InputError.at("--seeds", f'found "{given[:60]}", expected {expected}')
-
-
 def run_seeds(
     scenario: str,
     seeds: Sequence[int],
@@ -149,23 +122,21 @@ def _run_all(
     source: _Source, seeds: Sequence[int], out: Path, jobs: int, progress: Progress | None
 ) -> SeedRuns:
     done = SeedRuns(out)
-    runs = Processes(jobs, lambda one: progress(*one) if progress is not None else None)
+    share = progress or (lambda seed, share: None)
     try:
-        futures = {runs.submit(_run_one, source, seed, _folder(out, seed)): seed for seed in seeds}
-        for future in as_completed(futures):
-            seed = futures[future]
-            try:
-                # This comes first, so that an interrupt does not remove the folder of a complete run.
-                done.summaries[seed] = future.result()
-            except Exception as error:
-                raise _error_of_seed(seed, error) from None
-            if progress is not None:
-                progress(seed, 1.0)
+        with Driver(jobs=jobs, share=share) as driver:
+            calls = ((seed, (_run_one, source, seed, _folder(out, seed))) for seed in seeds)
+            for seed, future in driver.futures(calls):
+                try:
+                    # This comes first, so that an interrupt does not remove the folder of a complete run.
+                    done.summaries[seed] = result_of(f"with seed {seed}", future)
+                except Exception as error:
+                    raise _error_of_seed(seed, error) from None
+                share(seed, 1.0)
     except KeyboardInterrupt:
         done.interrupted = True
     finally:
         with interrupts.noted():
-            runs.kill()
             for seed in set(seeds) - set(done.summaries):
                 for rest in (*out.glob(f".seed-{seed}.*"), _folder(out, seed)):
                     shutil.rmtree(rest, ignore_errors=True)
@@ -198,10 +169,8 @@ def _run_one(source: _Source, seed: int, out: Path) -> dict[str, Any]:
 
 
 def _error_of_seed(seed: int, error: Exception) -> Exception:
-    if isinstance(error, OSError):
+    if isinstance(error, (OSError, RunFailed)):
         return error
     if isinstance(error, MemoryError):
         return MemoryError(f"seed {seed}")
-    if isinstance(error, WorkerLost):
-        return RunFailed(f"the run with seed {seed} {error}")
     return RunFailed(f"seed {seed}: {' '.join(str(error).split()) or type(error).__name__}")

@@ -1,53 +1,155 @@
-"""`tailback.sweep`: the runs of every point with every seed, whatever becomes of any of them."""
+"""Sweeps: a scenario at every point of a grid, or at a sample of points, with several seeds each."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import tempfile
-import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import Field, model_validator
 from tailback import interrupts
-from tailback.errors import InputError, Problem
-from tailback.files.out_folder import OutFolder, replace_file
+from tailback.errors import InputError, Problem, one_of, plain
+from tailback.files.out_folder import OutFolder
 from tailback.files.storage import Storage
-from tailback.metrics import Metric, main_metrics
+from tailback.limits import MAX_SWEEP_RUNS
+from tailback.metrics import Metric, main_metrics, named
 from tailback.metrics.metric import never
-from tailback.running import claimed, run_checked
-from tailback.scenario import load
-from tailback.sweeps.asked import begun_in
-from tailback.sweeps.design import Design, canonical, read_design
-from tailback.sweeps.journal import NAME, Journal, Row
-from tailback.sweeps.points import Point, in_words
-from tailback.sweeps.results import SweepResult
-from tailback.sweeps.runs import Runs
-from tailback.sweeps.stored import keep_for
-from tailback.sweeps.task import Task, digest_of
+from tailback.metrics.slowdown import FLOWS_CUT_OFF
+from tailback.running import run_checked
+from tailback.scenario import Scenario, load
+from tailback.study.driver import Driver, Progress, executor_on, study_folder
+from tailback.study.journal import NAME as JOURNAL
+from tailback.study.journal import Journal, Row
+from tailback.study.points import Point, Range, Sample, Value, combine, in_words, kept, sets_of
+from tailback.study.run import Task, digest_of
+from tailback.study.study_file import Source, StudyDesign, StudyFile, asked_for, name_of, seeds_of
+from tailback.study.sweep_result import SweepResult
 
-DESIGN = "sweep.json"
 _MOMENT = "1us"
 """Length of the run that shows which figures there are."""
 _MOST_TOLD = 10
 """Points of which it is said why they are impossible, when all are."""
+_OWNER = "design.json"
+"""The file of a storage that says which sweep it belongs to."""
+_OWNER_BYTES = 1 << 16
+_OTHERS = ("sweep.json", "folders", "runs", "summary.parquet")
+"""What a sweep leaves in a storage; one of an older version left no `_OWNER`."""
 
 
-class Progress:
-    """Told what happens; a base that does nothing but warn."""
+class Design(StudyDesign):
+    FILE = "sweep.json"
+    WHAT = "a sweep"
 
-    def damaged(self, line: str) -> None:
-        """A line of the journal does not count; `line` says which and why."""
-        warnings.warn(line, stacklevel=2)
+    scenario: str | dict[str, Any]
+    """A built-in scenario, a file, or the scenario itself."""
+    about: str = ""
+    set: dict[str, Value] = Field(default_factory=dict)
+    """Settings of all points."""
+    vary: dict[str, list[Value] | Range] = Field(default_factory=dict)
+    """Values of each setting: a list, or a range. All are combined, or sampled."""
+    points: list[dict[str, Value]] = Field(default_factory=list)
+    """Settings of one point each; what `vary` holds goes on top of each."""
+    sample: Sample | None = None
+    where: list[str] = Field(default_factory=list)
+    """Conditions: only points that meet all of them are run."""
+    seeds: str | int | list[int] = "1..5"
+    measures: list[str | dict[str, Any]] = Field(default_factory=list)
+    pareto: dict[str, Literal["more", "less"]] = Field(default_factory=dict)
+    """Two of the measures, and which way each is better."""
+    keep: bool = False
+    """Whether the folder of each run is kept."""
+    store: str | None = None
+    """URL of a storage that gets the tables, and from workers the folders of runs."""
 
+    @model_validator(mode="after")
+    def _two_for_a_front(self) -> Design:
+        if self.pareto and len(self.pareto) != 2:
+            raise ValueError("pareto: found other than two measures, expected two")
+        return self
+
+    @property
+    def name(self) -> str:
+        """What the folder is called after."""
+        return f"{name_of(self.scenario) or 'sweep'}-sweep"
+
+    @property
+    def sets(self) -> list[str]:
+        """The settings of all points, as after --set."""
+        return sets_of(self.set)
+
+    def seeds_in_order(self) -> list[int]:
+        return seeds_of(self.seeds)
+
+    def all_points(self) -> list[Point]:
+        """Every point that meets the conditions, once, in order.
+
+        Raises:
+            InputError: none, more than can be run, a range or a condition that cannot be.
+        """
+        every = combine(self.vary, self.points, self.sample)
+        for part, settings in (("set", [self.set]), ("vary", [self.vary]), ("points", self.points)):
+            if any("run.seed" in one for one in settings):
+                text = "found run.seed, expected it in seeds"
+                raise InputError.at("", text, (part,))
+        points = kept(every, self.where, self.set)
+        if not points:
+            text = f"found no point of {len(every)} that meets all, expected at least one"
+            raise InputError.at("", text, ("where",))
+        runs = len(points) * len(self.seeds_in_order())
+        if runs > MAX_SWEEP_RUNS:
+            text = f"found {runs:,} runs, expected at most {MAX_SWEEP_RUNS:,}"
+            raise InputError.at("", text, ("vary",))
+        return points
+
+    def shown(self) -> list[Metric]:
+        """The measures. InputError when there is none of a name."""
+        every = named(self.measures)
+        if any(one.path[:1] == FLOWS_CUT_OFF.path[:1] for one in every) and FLOWS_CUT_OFF not in every:
+            every.append(FLOWS_CUT_OFF)  # figures of completion mean little without it
+        labels = [one.label for one in every]
+        for name, label in zip(self.pareto, self.front, strict=True):
+            if label not in labels:
+                raise InputError.at("", f"found {name}, expected {one_of(name, labels)}", ("pareto", name))
+        return every
+
+    @property
+    def front(self) -> dict[str, Literal["more", "less"]]:
+        """`pareto` by the titles of its measures, which may be given by their names, too."""
+        return {_title(name): way for name, way in self.pareto.items()}
+
+
+def _title(name: str) -> str:
+    try:
+        return named([name])[0].label
+    except InputError:
+        return name
+
+
+def read_design(source: Source) -> Design:
+    """A sweep from a file or from plain data. A scenario's file is looked for beside that of the sweep.
+
+    Raises:
+        InputError: with all problems, a line each.
+    """
+    asked = StudyFile.read(source, Design.WHAT)
+    design = asked.as_a(Design)
+    with asked.placing():
+        design.seeds_in_order()
+        design.all_points()
+        design.shown()
+    return design.model_copy(update={"scenario": asked.beside(design.scenario)})
+
+
+class SweepProgress(Progress):
     def begun(self, design: Design, points: list[Point], runs: int) -> None:
         """There are `runs` runs, some of which may have been done before."""
-
-    def share(self, run: str, share: float) -> None:
-        """A run under way; from another thread."""
 
     def ended(self, row: Row) -> None:
         """A run has ended, well or not; or it had before, or is impossible."""
@@ -99,7 +201,7 @@ class _Plan:
 
 
 def sweep(
-    source: str | os.PathLike[str] | Mapping[str, Any] | Design | None = None,
+    source: Source | Design | None = None,
     /,
     *,
     out: str | os.PathLike[str] | OutFolder | None = None,
@@ -107,7 +209,7 @@ def sweep(
     jobs: int | None = None,
     executor: Executor | None = None,
     on: str | None = None,
-    progress: Progress | None = None,
+    progress: SweepProgress | None = None,
     **design: Any,
 ) -> SweepResult:
     """Runs a scenario at many points with several seeds each, and says which differences are noise.
@@ -132,44 +234,25 @@ def sweep(
         InputError: the sweep, or `out`, cannot be used, or no point is possible; nothing was run then.
         OSError: `out`, or the storage of `store`, could not be written; the journal has what was complete.
     """
-    with ExitStack() as stack:
-        begun = None
-        if resume:
-            if out is None or isinstance(out, OutFolder):
-                raise InputError.at("resume", "found no folder, expected out, that of a sweep")
-            begun = _begun_in(Path(out)) if source is None and not design else None
-        asked = begun or (
-            source if isinstance(source, Design) else read_design(design if source is None else source)
-        )
-        planned = _Plan(asked)
-        if on is not None:
-            from tailback.executors.ray import RayTasks
-
-            executor = stack.enter_context(RayTasks(on))
+    asked = asked_for(Design, read_design, source, design, out, resume)
+    planned = _Plan(asked)
+    with executor_on(on, executor) as executor:
         _refuse_what_no_run_has(asked, planned)
         storage = None if asked.store is None else Storage(asked.store)
         if storage is not None:
             storage.check_writable()
-            keep_for(storage, asked, planned.base)
-        folder = None
-        if out is not None:
-            folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
-            replace_file(folder / DESIGN, (canonical(asked) + "\n").encode())
-        try:
-            rows, interrupted = _run_all(asked, planned, folder, jobs, executor, progress or Progress())
-        except InputError:
-            if folder is not None and not resume:
-                _leave_nothing(folder)
-            raise
-        result = SweepResult(asked, planned.points, planned.seeds, rows, interrupted)
-        if folder is not None:
-            with interrupts.noted():
-                result.write(folder)
-        if storage is not None:
-            with tempfile.TemporaryDirectory() as name, interrupts.noted():
-                result.write(Path(name))
-                storage.put(DESIGN, (canonical(asked) + "\n").encode())
-                storage.put_folder("", Path(name))
+            _claim_storage(storage, asked, planned.base)
+        with study_folder(out, resume, asked, gone_if_refused=(Design.FILE, JOURNAL, "folders")) as folder:
+            rows, interrupted = _run_all(asked, planned, folder, jobs, executor, progress or SweepProgress())
+            result = SweepResult(asked, planned.points, planned.seeds, rows, interrupted)
+            if folder is not None:
+                with interrupts.noted():
+                    result.write(folder)
+            if storage is not None:
+                with tempfile.TemporaryDirectory() as name, interrupts.noted():
+                    result.write(Path(name))
+                    storage.put(Design.FILE, (asked.canonical() + "\n").encode())
+                    storage.put_folder("", Path(name))
     return result
 
 
@@ -241,12 +324,8 @@ def _refuse_what_the_first_has_not(design: Design, row: Row) -> None:
         raise InputError(missing)
 
 
-def _begun_in(out: Path) -> Design:
-    return read_design(begun_in(out, DESIGN, "the folder of a sweep"))
-
-
 def _sets(design: Design, point: Point) -> list[str]:
-    return [*design.sets, *(f"{setting}={value}" for setting, value in point.items())]
+    return [*design.sets, *sets_of(point)]
 
 
 def _run_all(
@@ -255,7 +334,7 @@ def _run_all(
     folder: Path | None,
     jobs: int | None,
     executor: Executor | None,
-    progress: Progress,
+    progress: SweepProgress,
 ) -> tuple[list[Row], bool]:
     """A row for each run that has ended, or cannot begin, and whether there was an interrupt."""
     rows: dict[tuple[int, int], Row] = {}
@@ -271,11 +350,13 @@ def _run_all(
             stack.callback(_sweep_up, folder)
         for line in () if journal is None else journal.damaged:
             progress.damaged(line)
-        runs = stack.enter_context(Runs[tuple[int, int]](executor, jobs, journal, progress.share))
+        driver = stack.enter_context(
+            Driver(jobs=jobs, executor=executor, journal=journal, share=progress.share)
+        )
 
         def waiting() -> Iterator[tuple[tuple[int, int], Task]]:
             for place, task in _tasks(design, planned, folder):
-                before = None if task is None else runs.done_before(task)
+                before = None if task is None else driver.done_before(task)
                 if task is None:
                     ended(place, {"status": "impossible", "message": planned.problem(place[0])})
                 elif before is not None:
@@ -286,7 +367,7 @@ def _run_all(
         progress.begun(design, planned.points, len(planned.points) * len(planned.seeds))
         try:
             first = True
-            for place, row in runs.carry_out(waiting()):
+            for place, row in driver.rows(waiting()):
                 ended(place, row)
                 if first and design.measures and row["status"] == "done":
                     first = False
@@ -328,13 +409,6 @@ def _tasks(
             )
 
 
-def _leave_nothing(folder: Path) -> None:
-    """Takes away what a sweep has written that is refused after its first run."""
-    for name in (DESIGN, NAME):
-        (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / "folders", ignore_errors=True)
-
-
 def _sweep_up(folder: Path) -> None:
     """What runs that were ended had begun to write."""
     for rest in folder.glob("folders/point-*/.seed-*.writing"):
@@ -342,3 +416,39 @@ def _sweep_up(folder: Path) -> None:
     for empty in (*folder.glob("folders/point-*"), folder / "folders"):
         with suppress(OSError):
             empty.rmdir()
+
+
+def _claim_storage(storage: Storage, design: Design, base: Scenario) -> None:
+    """Marks a storage as that of a design, if it is nobody's.
+
+    `base` is the scenario without the settings of a point: a file that was edited makes another design.
+
+    Raises:
+        InputError: it belongs to another design.
+        OSError: it cannot be written.
+    """
+    own = _design_hash(design, base)
+    kept = storage.get(_OWNER, _OWNER_BYTES)
+    if kept is None:
+        if there := [name for name in _OTHERS if storage.holds(name)]:
+            raise _taken(storage, f"{there[0]} of a sweep that left no {_OWNER}", own)
+        about = {"design": own, "sweep": design.name}
+        storage.put(_OWNER, (json.dumps(about, sort_keys=True) + "\n").encode())
+        return
+    try:
+        about = json.loads(kept)
+        found, name = str(about["design"]), str(about["sweep"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise _taken(storage, f"a {_OWNER} that cannot be read", own) from None
+    if found != own:
+        raise _taken(storage, f"the results of another sweep, {plain(name)} (design {plain(found)})", own)
+
+
+def _design_hash(design: Design, base: Scenario) -> str:
+    """A hash of what a sweep runs, whichever build of Tailback runs it, and wherever its results go."""
+    asked = design.model_copy(update={"store": None, "about": "", "scenario": design.name}).canonical()
+    return hashlib.sha256(f"{asked}\0{digest_of(base, '')}".encode()).hexdigest()[:16]
+
+
+def _taken(storage: Storage, found: str, own: str) -> Exception:
+    return storage.refused(f"found {found}, expected an empty storage or one of this design ({own})")

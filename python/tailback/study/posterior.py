@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-
-from tailback.fitting.asked import Observed
-from tailback.fitting.axes import Axes
-from tailback.fitting.emulator import Emulated
 from tailback.recorded.bins import Array
+from tailback.study.emulator import Emulated
+from tailback.study.fit_design import Observed
+from tailback.study.priors import Axes
 
 INTERVAL_LEVEL = 0.9
 """Of all intervals."""

@@ -1,21 +1,128 @@
-"""What a tuning found: its trials, the settings chosen, and what they gain."""
+"""What a tuning found: its trials, the settings chosen, and what they gain; its page and its folder."""
 
 from __future__ import annotations
 
+import io
+import json
+import math
+from collections.abc import Sequence
 from functools import cached_property
+from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from tailback import noise, text
+from tailback.files.out_folder import replace_file
+from tailback.metrics import Metric
+from tailback.study.fabric_commands import commands
+from tailback.study.points import Point, in_words, number_of
+from tailback.study.tune_design import TuneDesign
 
-from tailback import text
-from tailback.sweeps.points import in_words, number_of
-from tailback.tuning.commands import commands
-from tailback.tuning.design import TuneDesign
-from tailback.tuning.judged import Gain, Judged
-from tailback.tuning.trials import Trial, best, cost, front
-
+PAGE = "tune.html"
+SUMMARY = "tuned.json"
 EQUAL_COST_TOLERANCE = 0.01
 """Costs that far apart are told as alike: less than what two seeds tell apart."""
+
+
+class Trial(NamedTuple):
+    """Settings that were tried. `costs`: of each objective, see `changes`; `excess`: of each constraint, the
+    faults last. Without either the trial has no value: it failed, could not be, or was `pruned`.
+    """
+
+    number: int
+    point: Point
+    state: str
+    """complete, pruned, impossible or failed."""
+    message: str
+    costs: list[float]
+    excess: list[float]
+
+    @property
+    def feasible(self) -> bool:
+        """Whether it has a value and keeps to all constraints."""
+        return self.state == "complete" and not any(one > 0 for one in self.excess)
+
+
+def cost(design: TuneDesign, costs: Sequence[float]) -> float:
+    """The objectives in one, by their weights."""
+    weights = [one.weight for one in design.objectives]
+    return math.fsum(w * c for w, c in zip(weights, costs, strict=True)) / math.fsum(weights)
+
+
+def best(design: TuneDesign, trials: Sequence[Trial]) -> Trial | None:
+    """The feasible trial of the least cost."""
+    return min(
+        (trial for trial in trials if trial.feasible), key=lambda one: cost(design, one.costs), default=None
+    )
+
+
+def front(trials: Sequence[Trial]) -> list[Trial]:
+    """The feasible trials that no other beats in all objectives."""
+    feasible = [trial for trial in trials if trial.feasible]
+    return [
+        one
+        for one in feasible
+        if not any(
+            other.costs != one.costs and all(a <= b for a, b in zip(other.costs, one.costs, strict=True))
+            for other in feasible
+        )
+    ]
+
+
+class Gain(NamedTuple):
+    """An objective on a workload: the mean as the scenario is, the mean with the settings, second less first
+    by seed, and p adjusted for all of a trial's gains.
+    """
+
+    trial: int
+    workload: str
+    tuned_on: bool
+    """Whether trials saw this workload, with other seeds."""
+    shown: Metric
+    goal: str
+    before: noise.Interval
+    after: noise.Interval
+    difference: noise.Difference
+    adjusted_p: float
+
+    @property
+    def verdict(self) -> str:
+        """better, worse, noise, or cannot be said."""
+        if self.difference.seeds < 2:
+            return "cannot be said"
+        if noise.is_noise(self.adjusted_p):
+            return "noise"
+        return "better" if (self.difference.mean > 0) == (self.goal == "more") else "worse"
+
+    @property
+    def share(self) -> tuple[float, float, float]:
+        """The difference and the ends of its interval, of what it is without."""
+        whole = abs(self.before.mean)
+        mean, low, high = (one / whole if whole else 0.0 for one in self.difference[:3])
+        return mean, low, high
+
+    @property
+    def in_words(self) -> str:
+        """One line."""
+        if not self.difference.seeds:
+            return f"{self.shown.label}, {self.workload}: {self.verdict}, no seed has it with and without."
+        before, after = (self.shown.in_words(one.mean) for one in (self.before, self.after))
+        mean, low, high = (f"{100 * one:+.3g}" for one in self.share)
+        seeds = text.plural(self.difference.seeds, "seed")
+        return (
+            f"{self.shown.label}, {self.workload}: {self.verdict}. {before} to {after}, {mean} % "
+            f"(95 % interval {low} to {high} %, {seeds}).{noise.why_noise(self.difference, self.adjusted_p)}"
+        )
+
+
+class Judged(NamedTuple):
+    """The gains of a trial's settings, and which constraints it misses where it was judged."""
+
+    trial: int
+    gains: list[Gain]
+    misses: list[str]
 
 
 class Tuned(NamedTuple):
@@ -31,11 +138,11 @@ class Tuned(NamedTuple):
 
     @property
     def commands(self) -> list[str]:
-        """As commands of a real fabric, see `tailback.tuning.commands`."""
+        """As commands of a real fabric, see `tailback.study.fabric_commands`."""
         return commands(self.trial.point)
 
 
-class Tuning:
+class TuneResult:
     """What it found: its `trials`, the `importance` of each setting by objective, and `judged` settings."""
 
     def __init__(
@@ -167,6 +274,35 @@ class Tuning:
 
     def _judged_of(self, trial: Trial) -> Judged | None:
         return next((one for one in self.judged if one.trial == trial.number), None)
+
+    def page(self) -> str:
+        """tune.html: one page, offline."""
+        from tailback.report.tuned import render_tuned
+
+        return render_tuned(self)
+
+    def write(self, folder: Path) -> None:
+        """Writes tables and page. Whatever is there of an older writing is replaced.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        buffer = io.BytesIO()
+        pq.write_table(self.table, buffer, compression="zstd", version="2.6")
+        replace_file(folder / "trials.parquet", buffer.getvalue())
+        replace_file(folder / PAGE, self.page().encode())
+        replace_file(folder / SUMMARY, (json.dumps(self.summary(), indent=2) + "\n").encode())
+
+    def __repr__(self) -> str:
+        """In a line."""
+        state = "" if self.complete else ", not complete"
+        trials = text.plural(len(self.trials), "trial")
+        return f"<Tuning of {self.design.name.removesuffix('-tune')}: {trials}{state}>"
+
+    def _repr_html_(self) -> str:
+        """The lines, for a notebook."""
+        title, lines = escape(repr(self).strip("<>")), "\n".join(self.lines())
+        return f"<p>{title}</p><pre>{escape(lines)}</pre>"
 
 
 def _gain(gain: Gain) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""`tailback.fit`: rounds of runs, and what they say of settings that a lab does not tell."""
+"""Fits: settings that a lab does not tell, inferred from what it measured. Runs take two rounds, of which the second
+is drawn where the first has the posterior; then the best fit is run.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +9,25 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from tailback import interrupts
 from tailback.errors import InputError
-from tailback.executors import BorrowedExecutor, kill
-from tailback.files.out_folder import OutFolder, replace_file
-from tailback.fitting.asked import Fit, Measured, Output, read_fit
-from tailback.fitting.emulator import Emulated, emulate
-from tailback.fitting.inference import infer, with_runs
-from tailback.fitting.posterior import log_likelihood, posterior
-from tailback.fitting.results import FitResult
+from tailback.executors import BorrowedExecutor
+from tailback.files.out_folder import OutFolder
 from tailback.recorded.bins import Array
-from tailback.running import claimed
-from tailback.sweeps import Design, Progress, SweepResult, sweep
-from tailback.sweeps.asked import begun_in
-from tailback.sweeps.points import Point, Sample
-
-ASKED = "asked.json"
+from tailback.study.driver import executor_on, study_folder
+from tailback.study.emulator import Emulated, emulate
+from tailback.study.fit_design import Fit, Measured, Output, read_fit
+from tailback.study.fit_result import FitResult
+from tailback.study.grid import Design, SweepProgress, sweep
+from tailback.study.inference import infer, with_runs
+from tailback.study.points import Point, Sample
+from tailback.study.posterior import log_likelihood, posterior
+from tailback.study.sweep_result import SweepResult
 
 
 class FitInterrupted(KeyboardInterrupt):
@@ -45,7 +44,7 @@ def fit(
     jobs: int | None = None,
     executor: Executor | None = None,
     on: str | None = None,
-    progress: Progress | None = None,
+    progress: SweepProgress | None = None,
     **more: Any,
 ) -> FitResult:
     """Infers settings from what a lab has measured, and predicts what it has held out.
@@ -79,19 +78,12 @@ def fit(
     if importlib.util.find_spec("sklearn") is None:
         text = "found no scikit-learn, expected it: pip install 'tailback[fit]'"
         raise InputError.at("fit", text)
-    with ExitStack() as stack, _interrupts():
-        if on is not None:
-            from tailback.executors.ray import RayTasks
-
-            executor = RayTasks(on)
-        lent = None
-        if executor is not None:  # for all rounds
-            stack.callback(kill, executor)
-            lent = BorrowedExecutor(executor)
-        folder = None
-        if out is not None:
-            folder = stack.enter_context(claimed(out, resume=True) if resume else claimed(out)).path
-            replace_file(folder / ASKED, (asked.model_dump_json() + "\n").encode())
+    with (
+        _interrupts(),
+        executor_on(on, executor) as executor,
+        study_folder(out, resume, asked) as folder,
+    ):
+        lent = None if executor is None else BorrowedExecutor(executor)  # for all rounds
         rounds: dict[str, SweepResult] = {}
 
         def run(name: str, design: Mapping[str, Any]) -> None:
@@ -132,7 +124,7 @@ def _asked(
     if measured is None:
         if resumed is None or isinstance(resumed, OutFolder):
             raise InputError.at("fit", "found no observations, expected a file or a list of them")
-        measured = begun_in(Path(resumed), ASKED, "the folder of a fit")
+        measured = Fit.begun_in(Path(resumed))
     return read_fit(measured, fields)
 
 
@@ -142,7 +134,7 @@ def _run(
     folder: Path | None,
     jobs: int | None,
     executor: Executor | None,
-    progress: Progress | None,
+    progress: SweepProgress | None,
 ) -> SweepResult:
     """A round is a sweep: its folder has the journal, and it is resumed as one."""
     whole = Design(

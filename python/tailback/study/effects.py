@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 
 from tailback import noise, text
 from tailback.metrics import Metric
-from tailback.sweeps.points import Point, in_words, number_of
+from tailback.study.points import Point, in_words, number_of
 
 Verdict = Literal["an effect", "noise", "noise on average", "no difference", "cannot be said"]
 

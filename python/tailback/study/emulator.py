@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from tailback.errors import InputError
-from tailback.fitting.asked import Output
-from tailback.fitting.axes import Axes
 from tailback.recorded.bins import Array
+from tailback.study.fit_design import Output
+from tailback.study.priors import Axes
 
 _OPTIMISER_RESTARTS = 2
 _NOISE_LENGTH_SHARE = 0.2

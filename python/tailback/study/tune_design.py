@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 import operator
-import os
 import re
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
-
 from tailback.errors import InputError, Problem
 from tailback.files import StrictModel
 from tailback.metrics import Metric, named
 from tailback.scenario import load
-from tailback.seeds import parse
-from tailback.sweeps.asked import Asked
-from tailback.sweeps.design import Value
-from tailback.sweeps.points import Point, Range, as_text, kept
+from tailback.study.points import Point, Range, Value, as_text, kept, sets_of
+from tailback.study.study_file import Source, StudyDesign, StudyFile, name_of, seeds_of
 
 _COMPARED = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 
@@ -39,9 +32,8 @@ class Workload(StrictModel):
         """As tables have it: its name; or the scenario's, and what is set."""
         if self.name:
             return self.name
-        name = self.scenario.get("name") if isinstance(self.scenario, dict) else Path(self.scenario).stem
-        words = ", ".join(f"{setting}={as_text(value)}" for setting, value in self.set.items())
-        return f"{name or 'scenario'} ({words})" if words else str(name or "scenario")
+        name, words = name_of(self.scenario) or "scenario", ", ".join(sets_of(self.set))
+        return f"{name} ({words})" if words else name
 
 
 class Objective(StrictModel):
@@ -73,8 +65,9 @@ class Constraint(NamedTuple):
         return f"{self.shown.label} {self.sign} {self.limit:g}"
 
 
-class TuneDesign(StrictModel):
-    """A tuning as it was asked for."""
+class TuneDesign(StudyDesign):
+    FILE = "tune.json"
+    WHAT = "a tuning"
 
     workloads: list[Workload] = Field(min_length=1)
     """What is tuned for. A tuning for one is none: see `held_out`."""
@@ -106,17 +99,15 @@ class TuneDesign(StrictModel):
     @property
     def name(self) -> str:
         """What the folder is called after."""
-        first = self.workloads[0].scenario
-        name = first.get("name") if isinstance(first, dict) else Path(first).stem
-        return f"{name or 'scenario'}-tune"
+        return f"{name_of(self.workloads[0].scenario) or 'scenario'}-tune"
 
     def seeds_in_order(self) -> list[int]:
         """Those of the trials."""
-        return _seeds(self.seeds)
+        return seeds_of(self.seeds)
 
     def held_out_seeds_in_order(self) -> list[int]:
         """Those that the result is judged with."""
-        return _seeds(self.held_out_seeds)
+        return seeds_of(self.held_out_seeds)
 
     def shown(self) -> list[Metric]:
         """The measures of the objectives, in their order."""
@@ -168,12 +159,8 @@ class TuneDesign(StrictModel):
         """
         for part, workloads in (("workloads", self.workloads), ("held_out", self.held_out)):
             for number, one in enumerate(workloads):
-                settings = {**self.set, **one.set}
                 try:
-                    scenario = load(
-                        one.scenario,
-                        sets=[f"{setting}={as_text(value)}" for setting, value in settings.items()],
-                    )
+                    scenario = load(one.scenario, sets=sets_of({**self.set, **one.set}))
                     for asked in self.measured():
                         if (why := asked.unknown_in(scenario.items, scenario.network.hosts)) is not None:
                             raise InputError.at("", why)
@@ -206,10 +193,6 @@ class TuneDesign(StrictModel):
             raise InputError.at("", text, ("held_out_seeds",))
 
 
-def _seeds(given: str | int | list[int]) -> list[int]:
-    return parse(",".join(map(str, given)) if isinstance(given, list) else str(given))
-
-
 def _placed(part: str, names: list[str]) -> list[Metric]:
     try:
         return named(names)
@@ -217,13 +200,13 @@ def _placed(part: str, names: list[str]) -> list[Metric]:
         raise InputError([Problem("", (part, *one.path[1:]), one.text) for one in error.problems]) from None
 
 
-def read_tune(source: str | os.PathLike[str] | Mapping[str, Any]) -> TuneDesign:
+def read_tune(source: Source) -> TuneDesign:
     """A tuning from a file or from plain data. Files of scenarios are looked for beside it.
 
     Raises:
         InputError: with all problems, a line each.
     """
-    asked = Asked.read(source, "a tuning")
+    asked = StudyFile.read(source, TuneDesign.WHAT)
     design = asked.as_a(TuneDesign)
     with asked.placing():
         design.check()
@@ -235,8 +218,3 @@ def read_tune(source: str | os.PathLike[str] | Mapping[str, Any]) -> TuneDesign:
     with asked.placing():
         whole.check_workloads()
     return whole
-
-
-def canonical(design: TuneDesign) -> str:
-    """A design as a line that `read_tune` takes again, with everything in its order."""
-    return json.dumps(design.model_dump(mode="json"), allow_nan=False)

@@ -1,33 +1,107 @@
-"""What a file of many runs asks for: read, checked against its model, with lines in errors."""
+"""The file of a study: read, checked against its model, with lines in errors."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
-
 from tailback.errors import InputError, Problem, found, one_of, plain
-from tailback.files import FileRefusedError, confined_to, read_file
+from tailback.files import FileRefusedError, StrictModel, confined_to, read_file
 from tailback.files.json import read_json
+from tailback.files.out_folder import OutFolder
 from tailback.limits import SCENARIO_BYTES
 from tailback.scenario.document import Document, from_python, from_yaml
+from tailback.study.points import parse_seeds
 
 Model = TypeVar("Model", bound=BaseModel)
 Scenario = TypeVar("Scenario", bound="str | dict[str, Any]")
+Source = str | os.PathLike[str] | Mapping[str, Any]
+"""A file, or plain data in the same form."""
 
 
-class Asked(NamedTuple):
+class StudyDesign(StrictModel):
+    """What a study was asked for, as its file has it."""
+
+    FILE: ClassVar[str]
+    """Its name in the folder of the result."""
+    WHAT: ClassVar[str]
+    """In messages, such as "a sweep"."""
+
+    def canonical(self) -> str:
+        """As a line that can be read again, with everything in its order."""
+        return json.dumps(self.model_dump(mode="json"), allow_nan=False)
+
+    @classmethod
+    def begun_in(cls, folder: Path) -> dict[str, Any]:
+        """What the study that was begun in a folder was asked for.
+
+        Raises:
+            InputError: there is none, or its file is damaged.
+        """
+        try:
+            with confined_to(folder):
+                return read_json(folder / cls.FILE)
+        except OSError as error:
+            why = "" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f" ({error.strerror})"
+            text = f"found no {cls.FILE}{why}"
+        except ValueError as error:
+            text = f"found a damaged file ({plain(str(error), 200)})"
+        raise InputError.at(str(folder), f"{text}, expected the folder of {cls.WHAT}")
+
+
+Design = TypeVar("Design", bound=StudyDesign)
+
+
+def asked_for(
+    kind: type[Design],
+    read: Callable[[Source], Design],
+    source: Source | Design | None,
+    fields: Mapping[str, Any],
+    out: str | os.PathLike[str] | OutFolder | None,
+    resume: bool,
+) -> Design:
+    """A study as it was asked for: by its design, its file or its fields; without any of them, and with `resume`,
+    the one that was begun in `out`.
+
+    Raises:
+        InputError: it cannot be read, or `resume` has no folder.
+    """
+    if resume and (out is None or isinstance(out, OutFolder)):
+        raise InputError.at("resume", f"found no folder, expected out, that of {kind.WHAT}")
+    if isinstance(source, kind):
+        return source
+    if resume and source is None and not fields:
+        return read(kind.begun_in(Path(out)))  # type: ignore[arg-type]
+    return read(fields if source is None else source)  # type: ignore[arg-type]
+
+
+def name_of(scenario: str | Mapping[str, Any]) -> str:
+    """The name of a scenario, without reading its file; empty where it has none."""
+    return str(scenario.get("name") or "") if isinstance(scenario, Mapping) else Path(scenario).stem
+
+
+def seeds_of(given: str | int | Sequence[int]) -> list[int]:
+    """The seeds of a study, each once.
+
+    Raises:
+        InputError: they are none.
+    """
+    return parse_seeds(str(given) if isinstance(given, (str, int)) else ",".join(map(str, given)))
+
+
+class StudyFile(NamedTuple):
     """A document, and the folder beside whose other files its scenarios are."""
 
     document: Document
     folder: Path
 
     @classmethod
-    def read(cls, source: str | os.PathLike[str] | Mapping[str, Any], what: str) -> Asked:
+    def read(cls, source: Source, what: str) -> StudyFile:
         """From a file or from plain data; `what` is expected, such as "a sweep".
 
         Raises:
@@ -101,23 +175,6 @@ class Asked(NamedTuple):
             message = error["msg"].removeprefix("Input should be ")
             text = f"found {found(error['input'])}, expected {message[0].lower()}{message[1:]}"
         return Problem(self.document.origin(path), path, text)
-
-
-def begun_in(folder: Path, name: str, what: str) -> dict[str, Any]:
-    """What a result that was begun in a folder was asked to be: the mapping in its file `name`.
-
-    Raises:
-        InputError: it is not there, or damaged; `what` was expected, such as "the folder of a sweep".
-    """
-    try:
-        with confined_to(folder):
-            return read_json(folder / name)
-    except OSError as error:
-        why = "" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f" ({error.strerror})"
-        text = f"found no {name}{why}, expected {what}"
-    except ValueError as error:
-        text = f"found a damaged file ({plain(str(error), 200)}), expected {what}"
-    raise InputError.at(str(folder), text)
 
 
 def content_of(path: Path, what: str) -> bytes:

@@ -11,7 +11,7 @@ import json
 import math
 from typing import Any
 
-from tailback.sweeps.points import Point, number_of
+from tailback.study.points import Point, number_of
 
 _PROFILE = "PROFILE"
 _NP = ("min_time_between_cnps",)

@@ -1,4 +1,4 @@
-"""Points of a sweep: every combination of values, or a sample of them, as far as conditions allow."""
+"""Points of a study: every combination of values, or a sample of them, as far as conditions allow."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
-
 from tailback import text as words
 from tailback.errors import InputError
 from tailback.files import StrictModel
-from tailback.limits import MAX_SWEEP_RUNS
+from tailback.limits import MAX_SEEDS, MAX_SWEEP_RUNS
 from tailback.units import DURATION, FREQUENCY, RATE, SIZE, Quantity, UnitError
 
+Scalar = str | int | float | bool | None
+Value = Scalar | list[Any] | dict[str, Any]
+"""Of a setting, as a file has it."""
 Point = dict[str, str]
 """Paths of settings, and their values as after `--set`."""
 
@@ -124,6 +126,11 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def sets_of(settings: Mapping[str, Any]) -> list[str]:
+    """As after --set."""
+    return [f"{setting}={as_text(value)}" for setting, value in settings.items()]
+
+
 def vary_of(text: str) -> list[str] | dict[str, Any]:
     """The values of `100KB,200KB` or `[3],[3,4]`; or the range of `1KB..1MB`, with steps `:5` or `:5:log`."""
     ends = re.fullmatch(r"([^,\[\]:]+?)\.\.([^,\[\]:]+?)(?::(\d{1,4}))?(?::(log|linear))?", text)
@@ -142,7 +149,7 @@ def _plain(text: str) -> str | int | float:
 
 def in_words(point: Mapping[str, str]) -> str:
     """'switch.ecn.k_max=100KB, traffic.0.qps=4'."""
-    return ", ".join(f"{setting}={value}" for setting, value in point.items()) or "as it is"
+    return ", ".join(sets_of(point)) or "as it is"
 
 
 def combine(
@@ -270,3 +277,27 @@ def _parses(kind: Quantity, text: object) -> bool:
     except UnitError:
         return False
     return True
+
+
+def parse_seeds(given: str) -> list[int]:
+    """Parses seeds: `1..4` (or `1-4`), `1,5,9`, or a mixture.
+
+    Raises:
+        InputError: these are no seeds, one stands twice, or there are too many.
+    """
+    seeds: list[int] = []
+    for part in given.split(","):
+        match = re.fullmatch(r"([0-9]{1,18})(?:(?:\.\.|-)([0-9]{1,18}))?", part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first:
+            raise _refused(given, "seeds such as 1..4 or 1,5,9")
+        if last - first + len(seeds) >= MAX_SEEDS:
+            raise _refused(given, f"at most {MAX_SEEDS} seeds")
+        seeds += range(first, last + 1)
+    if len(set(seeds)) < len(seeds):
+        raise _refused(given, f"every seed once, and at most {MAX_SEEDS}")
+    return seeds
+
+
+def _refused(given: str, expected: str) -> InputError:
+    return InputError.at("--seeds", f'found "{given[:60]}", expected {expected}')

@@ -1,28 +1,39 @@
-"""What a sweep gives, as plain data: tables of its runs, its points and its differences."""
+"""What a sweep gives: tables of its runs, its points and its differences, its page and its folder."""
 
 from __future__ import annotations
 
+import io
 import math
+import secrets
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from tailback import noise, text
+from tailback.files.out_folder import replace_file, write_file
 from tailback.metrics import Metric
 from tailback.metrics.slowdown import FLOWS_CUT_OFF
-from tailback.sweeps.design import Design
-from tailback.sweeps.effects import Effect, effects
-from tailback.sweeps.points import Point, in_words
+from tailback.study.effects import Effect, effects
+from tailback.study.points import Point, in_words
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from tailback.study.grid import Design
+
+SUMMARY = "summary.parquet"
+DATASET = "runs"
+PAGE = "sweep.html"
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepResult:
     """A sweep. `points` are the settings of each, by number; `rows` has a mapping a run, with its point,
     seed, status (done, failed, impossible), message, faults and measures.
     """
@@ -88,7 +99,7 @@ class Swept:
 
     @cached_property
     def effects(self) -> list[Effect]:
-        """What each setting does to each measure, see `tailback.sweeps.effects`."""
+        """What each setting does to each measure, see `tailback.study.effects`."""
         return effects(self.points, self.settings, self.shown, self.by_seed, self.design.sample is not None)
 
     @cached_property
@@ -212,6 +223,54 @@ class Swept:
         failed = f", {text.plural(len(self.failed), 'run')} failed" if self.failed else ""
         return f"<Sweep of {self.design.name.removesuffix('-sweep')}: {runs}{failed}{state}>"
 
+    def page(self) -> str:
+        """sweep.html: one page, offline."""
+        from tailback.report.sweep import render_sweep
+
+        return render_sweep(self)
+
+    def write(self, folder: Path) -> None:
+        """Writes the tables and the page. Whatever is there of an older writing is replaced.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        work = folder / f".{DATASET}.{secrets.token_hex(4)}.writing"
+        for rest in folder.glob(f".{DATASET}.*.writing"):
+            shutil.rmtree(rest, ignore_errors=True)
+        try:
+            work.mkdir()
+            for number in range(len(self.points)):
+                rows = self.runs.filter(pc.equal(self.runs.column("point"), number))
+                if rows.num_rows:
+                    (work / f"point={number}").mkdir()
+                    write_file(
+                        work / f"point={number}" / "runs.parquet", parquet(rows.drop_columns(["point"]))
+                    )
+            shutil.rmtree(folder / DATASET, ignore_errors=True)
+            work.rename(folder / DATASET)
+        except BaseException:
+            shutil.rmtree(work, ignore_errors=True)
+            raise
+        replace_file(folder / "means.parquet", parquet(self.means))
+        replace_file(folder / PAGE, self.page().encode())
+        replace_file(folder / SUMMARY, parquet(self.runs))
+
+    def _repr_html_(self) -> str:
+        """The table of points and the lines below it, for a notebook."""
+        head = "".join(
+            f"<th>{escape(name)}</th>" for name in (*self.settings, *(s.label for s in self.shown))
+        )
+        body = ""
+        for number, point in list(enumerate(self.points))[:40]:
+            cells = [point.get(setting, "") for setting in self.settings]
+            cells += [cell(one, self.interval(number, one)) for one in self.shown]
+            body += f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in cells)}</tr>"
+        lines = "".join(f"<li>{escape(line)}</li>" for line in self.lines())
+        title = escape(repr(self).strip("<>"))
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<p>{title}</p>{table}<ul>{lines}</ul>"
+
 
 def cell(shown: Metric, interval: noise.Interval) -> str:
     """'92.4 ± 3.1 Gbit/s': the mean, and half the width of the interval where there is one."""
@@ -229,3 +288,10 @@ def _table(columns: Mapping[str, tuple[pa.DataType, Sequence[Any], str]]) -> pa.
     ]
     arrays = [pa.array(values, kind) for kind, values, _ in columns.values()]
     return pa.table(arrays, schema=pa.schema(fields))
+
+
+def parquet(table: pa.Table) -> bytes:
+    """A table as a Parquet file; equal tables give equal bytes."""
+    buffer = io.BytesIO()
+    pq.write_table(table.combine_chunks(), buffer, compression="zstd", version="2.6")
+    return buffer.getvalue()

@@ -11,19 +11,30 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
-
 from tailback.errors import InputError, Problem, dotted
 from tailback.files import StrictModel
-from tailback.fitting.axes import Axes
-from tailback.fitting.priors import Prior
-from tailback.fitting.units import UNITS
 from tailback.metrics import Metric, main_metrics, named
 from tailback.scenario import load
 from tailback.scenario.document import Document, from_python
-from tailback.seeds import parse
-from tailback.sweeps.asked import Asked, content_of
-from tailback.sweeps.design import Value
-from tailback.sweeps.points import Point, as_text
+from tailback.study.points import Point, Value, as_text, sets_of
+from tailback.study.priors import Axes, Prior
+from tailback.study.study_file import StudyDesign, StudyFile, content_of, name_of, seeds_of
+
+_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
+_BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9} | {f"{p}B": f for p, f in _BINARY.items()}
+
+UNITS: dict[str, dict[str, float]] = {
+    "bit/s": {f"{p}bit/s": f for p, f in _DECIMAL.items()} | {f"{p}bps": f for p, f in _DECIMAL.items()},
+    "B/s": {f"{name}/s": factor for name, factor in _BYTES.items()},
+    "MiB/s": {"MiB/s": 1.0, "MB/s": 1e6 / 2**20, "GiB/s": 1024.0},
+    "B": _BYTES,
+    "s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9},
+    "share": {"share": 1.0, "%": 0.01},
+    "count": {"": 1.0, "count": 1.0},
+    "index": {"": 1.0, "index": 1.0},
+}
+"""How much of the base unit each is. Only counts and indices may come without one."""
 
 Bound = Literal["value", "at_most", "at_least"]
 _Figure = Annotated[float, Field(allow_inf_nan=False)]
@@ -120,8 +131,9 @@ class Observed(NamedTuple):
         return f"{self.in_words} ± {self.output.shown.in_words(self.tolerance)}"
 
 
-class Fit(StrictModel):
-    """A fit as it was asked for."""
+class Fit(StudyDesign):
+    FILE = "asked.json"
+    WHAT = "a fit"
 
     scenario: str | dict[str, Any]
     """A built-in scenario, a file, or the scenario itself."""
@@ -141,8 +153,7 @@ class Fit(StrictModel):
     @property
     def name(self) -> str:
         """What the folder is called after."""
-        name = self.scenario.get("name") if isinstance(self.scenario, dict) else Path(self.scenario).stem
-        return f"{name or 'fit'}-fit"
+        return f"{name_of(self.scenario) or 'fit'}-fit"
 
     @cached_property
     def axes(self) -> Axes:
@@ -151,8 +162,7 @@ class Fit(StrictModel):
 
     def seeds_in_order(self) -> list[int]:
         """The seeds, each once. InputError when they are none."""
-        given = self.seeds if not isinstance(self.seeds, list) else ",".join(map(str, self.seeds))
-        return parse(str(given))
+        return seeds_of(self.seeds)
 
     @property
     def first(self) -> int:
@@ -255,22 +265,22 @@ def read_fit(measured: Measured, more: Mapping[str, Any]) -> Fit:
     document.data |= given.data
     document.origins = {at: o for at, o in document.origins.items() if not at or at[0] not in given.data}
     document.origins |= {at: origin for at, origin in given.origins.items() if at}
-    read = Asked(document, read.folder)
+    read = StudyFile(document, read.folder)
     asked = read.as_a(Fit)
     with read.placing():
         _check(asked)
     return asked
 
 
-def _read(measured: Measured) -> Asked:
+def _read(measured: Measured) -> StudyFile:
     what = "observations"
     if isinstance(measured, (str, os.PathLike)):
         path = Path(measured)
         if path.suffix == ".csv":
-            return Asked(_rows(path, content_of(path, what)), path.parent)
+            return StudyFile(_rows(path, content_of(path, what)), path.parent)
     elif not isinstance(measured, Mapping):
-        return Asked.read({"observations": list(measured)}, what)
-    return Asked.read(measured, what)
+        return StudyFile.read({"observations": list(measured)}, what)
+    return StudyFile.read(measured, what)
 
 
 def _rows(path: Path, content: bytes) -> Document:
@@ -348,8 +358,3 @@ def _check_load(asked: Fit, settings: Mapping[str, Any], place: tuple[str | int,
         where = dotted(first.path)
         named = first.text if where == place[-1] else f"{where}: {first.text}"
         raise InputError.at("", named, place) from None
-
-
-def sets_of(settings: Mapping[str, Any]) -> list[str]:
-    """As after --set."""
-    return [f"{setting}={as_text(value)}" for setting, value in settings.items()]

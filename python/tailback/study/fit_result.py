@@ -1,26 +1,31 @@
-"""What a fit gives, as words, tables and plain data."""
+"""What a fit gives: words, tables, plain data, its page and its folder."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-
 from tailback import text
-from tailback.fitting.asked import Fit, Output
-from tailback.fitting.inference import MAX_MISS_TOLERANCES, Answer, Inference, Unknown, likely
-from tailback.fitting.next_measure import Next
+from tailback.files.out_folder import replace_file
 from tailback.metrics import Metric
-from tailback.sweeps.swept import Swept
+from tailback.study.fit_design import Fit, Output
+from tailback.study.inference import MAX_MISS_TOLERANCES, Answer, Inference, Next, Unknown, likely
+from tailback.study.points import in_words
+from tailback.study.sweep_result import SweepResult, parquet
 from tailback.version import __version__
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+PAGE = "fit.html"
+DATA = "fit.json"
 _POSTERIOR_DRAWS = 2000
 _NEXT_MEASUREMENTS_SHOWN = 3
 _PROFILE_SCHEMA = pa.schema(
@@ -34,20 +39,18 @@ _PROFILE_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FitResult:
     """A fit: what was asked, what was found, and the sweeps that it was found with, by the names of their
     folders.
     """
 
     asked: Fit
     found: Inference
-    rounds: Mapping[str, Swept]
+    rounds: Mapping[str, SweepResult]
 
     @property
     def failed(self) -> list[str]:
         """Runs that gave no result, and runs with a fault: a line for all of a round that say the same."""
-        from tailback.sweeps.points import in_words
-
         alike: dict[str, list[str]] = {}
         for name, done in self.rounds.items():
             for row in (*done.failed, *done.faulty):
@@ -382,6 +385,37 @@ class Fitted:
         missed = f", {len(self.misses)} missed" if self.misses else ""
         return f"<Fit of {self.asked.name.removesuffix('-fit')}: {known} of {count} identified{missed}>"
 
+    def page(self) -> str:
+        """fit.html: one page, offline."""
+        from tailback.report.fitted import render_fit
+
+        return render_fit(self)
+
+    def write(self, folder: Path) -> None:
+        """Writes the tables, the page and fit.json, which is last. What is there is replaced.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        for name, table in (
+            ("posterior", self.draws),
+            ("profiles", self.profiles),
+            ("observations", self.observations),
+        ):
+            replace_file(folder / f"{name}.parquet", parquet(table))
+        replace_file(folder / PAGE, self.page().encode())
+        words = json.dumps(self.data(), indent=2, ensure_ascii=False, allow_nan=False)
+        replace_file(folder / DATA, f"{words}\n".encode())
+
+    def _repr_html_(self) -> str:
+        """The lines and the tables, for a notebook."""
+        tables = "".join(
+            _html_table(head, rows)
+            for head, rows in ((UNKNOWN_HEAD, self.unknown_rows()), (ANSWER_HEAD, self.answer_rows()))
+        )
+        lines = "".join(f"<li>{escape(line)}</li>" for line in self.lines())
+        return f"<p>{escape(repr(self).strip('<>'))}</p><ul>{lines}</ul>{tables}"
+
 
 UNKNOWN_HEAD = ("Unknown", "Prior", "Best fit", "90 % interval, or probability", "Verdict")
 ANSWER_HEAD = ("Observation", "Observed", "At the best fit", "90 % interval", "Role", "Verdict")
@@ -396,3 +430,9 @@ def _percent(share: float) -> str:
 
 def _interval(shown: Metric, one: Answer) -> str:
     return f"{shown.in_words(one.low)} to {shown.in_words(one.high)}"
+
+
+def _html_table(head: tuple[str, ...], rows: list[list[str]]) -> str:
+    first = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{first}</tr></thead><tbody>{body}</tbody></table>"
