@@ -367,7 +367,7 @@ ALIKE = {
     "slowest": "h0",
     "slowest_share": 0.0,
     "worst": None,
-    **dict.fromkeys(collectives._PARTS, 0.0),
+    **dict.fromkeys(collectives._PART_NAMES, 0.0),
 }
 
 

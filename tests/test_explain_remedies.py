@@ -10,7 +10,7 @@ import pytest
 import tailback
 from tailback.cli import main
 from tailback.explain import as_text, page_of, trials
-from tailback.explain.remedies.catalogue import CATALOGUE
+from tailback.explain.remedies.catalogue import ALL_REMEDIES
 from tailback.explain.trials import Question
 from tailback.explain.verdict import Verdict
 from tailback.results import Result
@@ -309,7 +309,7 @@ def test_a_remedy_of_ones_own(
 
 
 def test_a_remedy_says_what_it_changes() -> None:
-    assert len(CATALOGUE) == len(set(CATALOGUE))
+    assert len(ALL_REMEDIES) == len(set(ALL_REMEDIES))
     verdict, _ = explained(sick())
     for one in verdict.tried:
         assert one.remedy is not None

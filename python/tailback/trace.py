@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tailback.recorded.bins import PS_PER_S
-from tailback.recorded.rank_spans import LANES, spans
+from tailback.recorded.rank_spans import LANES_PER_RANK, spans
 from tailback.recorded.run import Recorded
 
 MAX_QUEUES = 16
@@ -28,10 +28,12 @@ def trace(result: Recorded) -> str:
         events.append(_named("process_name", number, 0, name))
     for job in jobs:
         for rank, host in enumerate(job["hosts"]):
-            events.append(_named("thread_name", number_of[job["name"]], LANES * rank, f"rank {rank}, {host}"))
+            events.append(
+                _named("thread_name", number_of[job["name"]], LANES_PER_RANK * rank, f"rank {rank}, {host}")
+            )
     overlapped = set()
     for span in spans(result):
-        pid, tid = number_of[span.job], LANES * span.rank + span.lane
+        pid, tid = number_of[span.job], LANES_PER_RANK * span.rank + span.lane
         if span.lane and (pid, tid) not in overlapped:
             overlapped.add((pid, tid))
             events.append(_named("thread_name", pid, tid, f"rank {span.rank}, {span.host}, overlapped"))
@@ -46,7 +48,7 @@ def trace(result: Recorded) -> str:
 
 def _delayed_messages(job: dict[str, Any], pid: int) -> list[Event]:
     """Messages that the last ranks waited for and that congestion delayed, on their own thread."""
-    tid = LANES * len(job["hosts"])
+    tid = LANES_PER_RANK * len(job["hosts"])
     found = []
     for part in job["parts"]:
         for late in part["chain"]["worst"]:
@@ -69,7 +71,7 @@ def _chain(job: dict[str, Any], pid: int) -> list[Event]:
     chain = job["inputs"]["chain"] if "inputs" in job else None
     if chain is None:
         return []
-    tid, hosts = LANES * len(job["hosts"]), job["hosts"]
+    tid, hosts = LANES_PER_RANK * len(job["hosts"]), job["hosts"]
     found = [_named("thread_name", pid, tid, "what the last rank waited for")]
     for what, rank, to, begin_ps, end_ps in chain["steps"]:
         name = f"{what}, {hosts[rank]}" + ("" if to is None else f" to {hosts[to]}")

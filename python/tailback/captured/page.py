@@ -14,10 +14,10 @@ from tailback.report.figures import (
     BLUE,
     GREEN,
     INK,
+    MAX_POINTS,
     MUTED,
     ORANGE,
     PINK,
-    POINTS,
     SKY,
     VERMILLION,
     Plot,
@@ -71,7 +71,7 @@ def _view(data: Data) -> View:
 def _rates(view: View, counts: list[int]) -> Array:
     values = np.zeros(view.result.bins.count)
     values[: len(counts)] = counts[: len(values)]
-    return view.reduce(values * 8 / view.result.bins.width_s / 1e9, POINTS)
+    return view.reduce(values * 8 / view.result.bins.width_s / 1e9, MAX_POINTS)
 
 
 def _over_time(data: Data, id_: str, heading: str, caption: str, lines: list[tuple[str, list[int]]]) -> Plot:
@@ -82,7 +82,7 @@ def _over_time(data: Data, id_: str, heading: str, caption: str, lines: list[tup
     if not highest:
         return Plot(id_, heading, caption)
     traces = [
-        line(view, values, POINTS, name=name, unit="Gbit/s", color=color)
+        line(view, values, MAX_POINTS, name=name, unit="Gbit/s", color=color)
         for (name, values), color in zip(rates, LINE_COLORS, strict=False)
     ]
     more = f" The {len(ordered)} that carried most of {len(lines)}." if len(lines) > len(ordered) else ""
@@ -90,7 +90,7 @@ def _over_time(data: Data, id_: str, heading: str, caption: str, lines: list[tup
     return Plot(
         id_,
         heading,
-        f"{caption} Means over {view.sampling(POINTS)}.{more}",
+        f"{caption} Means over {view.sampling(MAX_POINTS)}.{more}",
         [figure(id_, view, heading, traces, look)],
     )
 

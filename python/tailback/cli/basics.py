@@ -35,7 +35,7 @@ def command_app() -> typer.Typer:
 
 
 def given_as(context: typer.Context) -> dict[str, str]:
-    """What the user gave each option as that may be a variable of the environment: `--option`, or the variable."""
+    """Where each option's value came from: `--option`, or a variable of the environment."""
     return {
         str(one.name): _variable(one)
         if str(context.get_parameter_source(str(one.name))).endswith("ENVIRONMENT")

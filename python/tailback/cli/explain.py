@@ -121,9 +121,9 @@ def _verdict(
     if asks:
         tries = True
     elif tries is None and why_not(result) is None and not trials.is_short(result):
-        seconds = trials.TRIALS * result.cpu_s
+        seconds = trials.TYPICAL_TRIALS * result.cpu_s
         echo(
-            f"tailback: from counters alone; --try runs it about {trials.TRIALS} times more, "
+            f"tailback: from counters alone; --try runs it about {trials.TYPICAL_TRIALS} times more, "
             f"{seconds:.0f} CPU-seconds, and measures which change helps",
             err=True,
         )

@@ -13,7 +13,7 @@ from tailback.cli.common import AsJson, Force, Jobs, On, Out, bad_input, cores, 
 from tailback.cli.progress import of_all, progress_bar
 from tailback.errors import InputError
 from tailback.measured import LABS, lab
-from tailback.reproduce import ALL, names, planned_runs, reproduce_all
+from tailback.reproduce import ALL_EXPERIMENTS, names, planned_runs, reproduce_all
 from tailback.reproduce import reproduce as repeat
 
 if TYPE_CHECKING:
@@ -68,13 +68,13 @@ def reproduce(
         if on is not None and jobs is not None:
             raise typer.BadParameter("--on and --jobs exclude each other")
         jobs = jobs or cores()
-        if name == ALL and ids:
+        if name == ALL_EXPERIMENTS and ids:
             raise InputError.at("--only", "found with all, expected with one experiment")
         runs = sum(planned_runs(one, quick, ids) for one in names(name))
         with result_folder(out, name, force) as folder, progress_bar(quiet) as bar:
             progress = of_all(bar, name, runs) if bar else None
             done: Reproduction | AllReproductions
-            if name == ALL:
+            if name == ALL_EXPERIMENTS:
                 done = reproduce_all(folder, strict, quick, jobs, progress, on=on)
             else:
                 done = repeat(name, folder, strict, quick, ids, jobs, progress, on=on)

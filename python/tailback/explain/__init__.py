@@ -15,7 +15,7 @@ from tailback.explain.verdict import explain as _explain
 from tailback.explain.veth import page as _veth_page
 from tailback.explain.veth import verdict as _veth_verdict
 from tailback.explain.words import Page, as_data, as_text, page
-from tailback.metrics.run import LACKS
+from tailback.metrics.run import LAB_LACKS
 from tailback.recorded.run import Recorded
 
 __all__ = ["Page", "Verdict", "as_data", "as_text", "explain", "page", "page_of"]
@@ -49,4 +49,4 @@ def page_of(result: Recorded, verdict: Verdict | None = None) -> Page:
         return found
     missing = "; ".join(result.meta["lab"]["missing"])
     more = f" {missing[:1].upper()}{missing[1:]}." if missing else ""
-    return replace(found, sure=f"A guess: it was measured in a lab. {LACKS}{more}")
+    return replace(found, sure=f"A guess: it was measured in a lab. {LAB_LACKS}{more}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailback import text
 from tailback.explain.observed import Observed
-from tailback.explain.stages import FEW_BYTES, FULL, RING_BYTES, Figure, Stage
+from tailback.explain.stages import FEW_BYTES, FULL_BUSY_SHARE, RING_BYTES, Figure, Stage
 from tailback.explain.ways import Port
 from tailback.recorded.signals import CE_MARK, DROP
 
@@ -35,7 +35,7 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
     ring_figure = Figure(f"{ring_row} queue_mean_bytes", text.size(ring), "a few packets")
     lost_figure = Figure(f"{bridge}:{came[0]} rx_out_of_buffer", text.count(lost), "0")
     # A core that never rests is full, however little waits before it: short windows wait there as a whole.
-    full, stands = core >= FULL, ring > RING_BYTES or lost > 0 or core >= NEVER_RESTS
+    full, stands = core >= FULL_BUSY_SHARE, ring > RING_BYTES or lost > 0 or core >= NEVER_RESTS
     counted = seen.counters.get((bridge, f"{bridge}:{goes[1]}"), {})
     sent, dropped = (counted.get(f"qdisc_{name}", 0) for name in ("sent_packets", "dropped"))
     # What is forwarded to be dropped is work that need not be done.
@@ -55,7 +55,7 @@ def stages(seen: Observed, came: Port, goes: Port, wire: Stage) -> list[Stage]:
         Stage(
             "ring",
             bridge,
-            FULL if lost else 0.0,
+            FULL_BUSY_SHARE if lost else 0.0,
             lost > 0 and not full,
             [lost_figure, ring_figure, core_figure],
             0.0,
@@ -93,9 +93,9 @@ def _qdisc(
     # Of a discipline and rings that drop, who drops more.
     in_rings = sum(seen.told(row, DROP) for row in seen.rings(bridge)) if held_by_core else 0.0
     to_blame = dropped > in_rings if dropped or in_rings else not unfinished
-    more = use >= FULL and mean > max(FEW_BYTES, ring) and to_blame
+    more = use >= FULL_BUSY_SHARE and mean > max(FEW_BYTES, ring) and to_blame
     # Marks without a backlog are the wire's, as a switch port's are: see `Stages.port`.
-    holds = wire.use < FULL and (more or (stands and use >= FULL and not held_by_core))
+    holds = wire.use < FULL_BUSY_SHARE and (more or (stands and use >= FULL_BUSY_SHARE and not held_by_core))
     told = seen.told_in_run(row, CE_MARK, DROP)
     wire_figure = Figure(
         f"{wire.where} wire", text.share(wire.use), "busy, if the wire were what is waited for"

@@ -62,7 +62,7 @@ def _when_down(since: float, until: float, end: float) -> str:
 
 
 def sentences(seen: Observed) -> list[str]:
-    """What went wrong in the run, whatever holds its traffic."""
+    """Faults of the run, whatever its bottleneck is."""
     said = []
     for link, times in down(seen).items():
         when = [_when_down(*one, seen.bins.end_s) for one in times]

@@ -13,24 +13,27 @@ from functools import cached_property
 from tailback.explain.observed import Observed
 from tailback.explain.stages import Stage
 
-HOSTS = "hosts"
+HOST_TIER = "hosts"
 """The tier of the links that lead to hosts."""
 AT_SENDERS = ("window", "reads", "throttle")
-EVERYWHERE = ("loss", "headroom", "buffer", "failed link")
+KINDS_WITHOUT_PLACE = ("loss", "headroom", "buffer", "failed link")
 
 
 class Groups:
-    """What stages belong to."""
+    """Groups of stages: tiers of links, hosts, kinds."""
 
     def __init__(self, seen: Observed) -> None:
-        """Of this network."""
         self.seen = seen
 
     def name(self, stage: Stage) -> str:
         """The group of a stage: of a link its tier, of all else the kind."""
         if stage.kind != "link":
             return (
-                "all" if stage.kind in EVERYWHERE else "senders" if stage.kind in AT_SENDERS else "receivers"
+                "all"
+                if stage.kind in KINDS_WITHOUT_PLACE
+                else "senders"
+                if stage.kind in AT_SENDERS
+                else "receivers"
             )
         return self.tier[frozenset(stage.ends)]
 
@@ -44,7 +47,7 @@ class Groups:
             between.setdefault((low, high), []).append(link)
         found: dict[frozenset[str], str] = {}
         for (low, _), links in between.items():
-            name = HOSTS if low == 0 else self._called(links)
+            name = HOST_TIER if low == 0 else self._called(links)
             if name in found.values():
                 name = f"{name} {low}"
             found.update(dict.fromkeys(links, name))

@@ -1,4 +1,4 @@
-"""What kinds of stages are called, and what is said of them."""
+"""Names and sentences of each kind of stage."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ class Kind:
 
     name: str
     why: str
-    """What the figures mean, in one sentence."""
+    """The meaning of the figures, in one sentence."""
     next: str
-    """What to try, as settings."""
+    """Settings to try."""
 
 
-KINDS = {
+KIND_OF_STAGE = {
     "link": Kind(
         "the link at port {where}",
         "Packets wait at this port while the stages behind it have room.",

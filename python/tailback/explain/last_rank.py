@@ -1,4 +1,4 @@
-"""What a page says of the rank that finished last, of runs of another simulator's inputs."""
+"""Sentences on the rank that finished last, in runs of another simulator's inputs."""
 
 from __future__ import annotations
 

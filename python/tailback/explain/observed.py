@@ -1,4 +1,4 @@
-"""What may be looked at to explain a run: counters, queue series, flows, and nameplates.
+"""Evidence to explain a run by: counters, queue series, flows, and nameplates.
 
 A nameplate is what anybody can read off the hardware: the rate of a link (`ethtool`), of a PCIe slot
 (`lspci`), of the memory's channels (`dmidecode`), which node is cabled to which. It turns bytes into a busy
@@ -28,10 +28,10 @@ from tailback.wire import PREAMBLE_AND_GAP_BYTES
 FIRST, LAST = 0.2, 0.95
 """Parts of the payload between which a run is looked at: the start of a run is not what it is about, nor its
 last stragglers. An assumption: an engineer skips the first samples, too."""
-SETTLED = 0.6
+LATEST_START_SHARE = 0.6
 """Of traffic without an end, the part of a run by which it must have started, all of it, for what came before
 to be left out."""
-LOST = "lost on the link"
+LOST_ON_LINK = "lost on the link"
 """The reason of drops that a cable makes."""
 
 
@@ -39,7 +39,6 @@ class Observed(Ways):
     """A run as it is seen with knowledge of the machines, and none of the scenario."""
 
     def __init__(self, result: Recorded) -> None:
-        """Of this run."""
         super().__init__(result)
         self.bins = result.bins
         self.meta = result.meta
@@ -63,14 +62,14 @@ class Observed(Ways):
 
     @cached_property
     def by_flow(self) -> bool:
-        """Whether switches keep a flow on one of equally short ways."""
+        """True if switches keep a flow on one of equally short ways."""
         return all(
             model.get("load_balancing", "ecmp") == "ecmp" for model in self._plan.get("switch_models", [])
         )
 
     @cached_property
     def inside(self) -> bool:
-        """Whether collectives took place, and all of their messages inside of servers."""
+        """True if collectives took place, and all of their messages inside of servers."""
         done = collectives(self.result)
         return bool(done) and not self.result.flows.num_rows and all(one.inside_s > 0 for one in done)
 
@@ -84,7 +83,7 @@ class Observed(Ways):
         first, last = np.searchsorted(done, [FIRST * done[-1], LAST * done[-1]])
         begin, end = float(bins.start_s[first]), float(bins.start_s[last] + bins.width_s[last])
         started = last_start(self.result)
-        if self.result.setup.writer_qps and started < SETTLED * end:
+        if self.result.setup.writer_qps and started < LATEST_START_SHARE * end:
             begin = max(begin, started + FIRST * (end - started))
         return begin, end
 
@@ -97,7 +96,7 @@ class Observed(Ways):
 
     @cached_property
     def endless(self) -> bool:
-        """Whether there are queue pairs that never run out of work."""
+        """True if there are queue pairs that never run out of work."""
         return "ideal_fct_ps" not in self.flows.column_names or bool(
             self.flows.column("ideal_fct_ps").null_count
         )
@@ -198,7 +197,7 @@ class Observed(Ways):
         return found
 
     def has_queue(self, port: Port) -> bool:
-        """Whether the queue before a port was recorded."""
+        """True if the queue before a port was recorded."""
         return self.result.records_all or port in self.egress_of
 
     def marked(self, port: Port) -> float:
@@ -345,7 +344,7 @@ class Observed(Ways):
     @cached_property
     def lost_on_wire(self) -> dict[Port, int]:
         """Packets that left a port and came with errors, in the whole run: no buffer dropped them."""
-        return self._dropped_for(LOST)
+        return self._dropped_for(LOST_ON_LINK)
 
     @cached_property
     def begins_late(self) -> float:
@@ -363,7 +362,7 @@ class Observed(Ways):
 
     @cached_property
     def leaves_messages(self) -> bool:
-        """Whether messages were not done when the run ended, of senders that run out of work."""
+        """True if messages were not done when the run ended, of senders that run out of work."""
         states = set(pc.unique(self.flows.column("state")).to_pylist())
         return not self.endless and states != {"done"}
 
@@ -432,7 +431,7 @@ class Observed(Ways):
 
     @property
     def has_tcp(self) -> bool:
-        """Whether TCP is among the traffic."""
+        """True if TCP is among the traffic."""
         return TCP in self.protocols
 
     def share_above(self, entity: str, metric: str, level: float) -> float:

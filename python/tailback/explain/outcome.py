@@ -1,5 +1,5 @@
-"""What a run gave its users, as far as changes of it are compared by it: work done over time, completion times,
-latency, and what the worst-off sender got.
+"""The outcome of a run by which changes are compared: work done over time, completion times, latency, and the
+goodput of the slowest sender.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tailback.explain.remedy import Remedy
 from tailback.recorded.bins import PS_PER_S, Bins
 
 THROUGHPUT, COMPLETION, LATENCY, FAIRNESS = "throughput", "completion", "latency", "fairness"
-GOALS = (THROUGHPUT, COMPLETION, LATENCY, FAIRNESS)
+ALL_GOALS = (THROUGHPUT, COMPLETION, LATENCY, FAIRNESS)
 COMPARED_WORK_SHARE = 0.95
 """Part of what the run delivered whose time is compared: the last part may be one message."""
 SMALL_BYTES = 100_000
@@ -31,7 +31,7 @@ class Delivered:
     edges_s: Any
     bytes: Any
     whole: float = 0.0
-    """What there was to deliver, where that is known and some of it was not delivered."""
+    """Bytes to deliver, where that is known and some were not delivered."""
 
     @classmethod
     def of(cls, bins: Bins) -> Delivered:
@@ -41,7 +41,7 @@ class Delivered:
         return cls(edges, np.concatenate([[0.0], taken]))
 
     def same(self, other: Delivered, in_part: bool = False) -> bool:
-        """Whether the other run delivered the same at the same times; `in_part`: as far as it went."""
+        """True if the other run delivered the same at the same times; `in_part`: as far as it went."""
         if in_part:
             count = len(other.bytes) - 1  # its last bin is not full
             return len(self.bytes) > count and np.array_equal(self.bytes[:count], other.bytes[:count])
@@ -64,12 +64,21 @@ class Delivered:
         return (self.time(size) - begin) / max(1e-12, other.time(size) - begin) - 1
 
 
-_COLUMNS = ("item", "src", "dst", "start_ps", "end_ps", "message_bytes", "bytes_delivered", "ideal_fct_ps")
+_FLOW_COLUMNS = (
+    "item",
+    "src",
+    "dst",
+    "start_ps",
+    "end_ps",
+    "message_bytes",
+    "bytes_delivered",
+    "ideal_fct_ps",
+)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gave."""
+    """The outcome of one run."""
 
     delivered: Delivered
     flows: pa.Table
@@ -81,13 +90,13 @@ class Outcome:
         """Of what was recorded."""
         return cls(
             Delivered.of(bins),
-            flows.select([name for name in _COLUMNS if name in flows.column_names]),
+            flows.select([name for name in _FLOW_COLUMNS if name in flows.column_names]),
             meta.get("latency") or [],
             meta["end_ps"] / PS_PER_S,
         )
 
     def value(self, goal: str, about: str | None = None) -> float | None:
-        """What the flows of an item or a node got, or all: bit/s, or seconds at the 99th percentile. None
+        """Goodput (bit/s) or p99 (seconds) of the flows of an item or a node, or of all. None
         where nothing of the run says.
         """
         if goal == LATENCY:
@@ -156,7 +165,7 @@ class Trial(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a change gives of what is asked."""
+    """The effect of a change on the goal."""
 
     remedy: Remedy
     goal: str
@@ -166,7 +175,7 @@ class Asked(NamedTuple):
     gain: float
 
 
-MEANS = {
+GOAL_MEANING = {
     THROUGHPUT: "payload delivered per second",
     COMPLETION: "completion time of messages, p99",
     LATENCY: "latency of small messages, p99",

@@ -17,11 +17,11 @@ class Remedy:
     """A change that may help."""
 
     kind: str
-    """What kind of thing it changes, which is the `kind` of an answer: link, memory, routing, ecn."""
+    """The kind of thing it changes, which is the `kind` of an answer: link, memory, routing, ecn."""
     name: str
-    """What is changed, as a list of what was tried has it: `adaptive routing`."""
+    """Its name in the list of changes tried: `adaptive routing`."""
     says: str
-    """What to do, as a sentence that begins with a verb."""
+    """The advice, as a sentence that begins with a verb."""
     sets: tuple[str, ...] = ()
     """The change as settings, PATH=VALUE each, as after `--set`."""
     edit: Edit | None = None
@@ -29,17 +29,17 @@ class Remedy:
     where: str = ""
     """The place or group that it changes."""
     why: str = ""
-    """What it tells of the run if it helps, as a sentence."""
+    """The cause that it shows if it helps, as a sentence."""
     headline: str = ""
     """The same in a few words: `flows collide on one link while another idles`."""
     figures: tuple[Figure, ...] = ()
-    """What shows it."""
+    """The figures that show the cause."""
     repairs: bool = False
-    """Whether it ends something broken or badly set, so that a gain beyond a factor of two is its own."""
+    """True if it ends something broken or badly set, so that a gain beyond a factor of two is its own."""
     singles: Mapping[str, Remedy] = field(default_factory=dict)
     """Of a group, the same for each of its members, by place."""
 
     @property
     def is_setting(self) -> bool:
-        """Whether somebody can make it without hardware that is twice as fast, or that loses nothing."""
+        """True if somebody can make it without hardware that is twice as fast, or that loses nothing."""
         return bool(self.says) or (self.repairs and self.kind != "loss")

@@ -1,6 +1,4 @@
-"""What can hold a sender back that no stage it passes holds: its window, its limiter, its reads, or nothing
-to send.
-"""
+"""Limits of a sender itself: its window, its rate limiter, its reads from memory, or nothing to send."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import pyarrow.compute as pc
 from tailback import text
 from tailback.explain import faults
 from tailback.explain.bridge import core_shares
-from tailback.explain.stages import FEW_BYTES, FULL, SOME, Figure, Stage, Stages
+from tailback.explain.stages import FEW_BYTES, FULL_BUSY_SHARE, NOTABLE_SHARE, Figure, Stage, Stages
 from tailback.explain.ways import Pair, Port
 from tailback.recorded.bins import Array
 from tailback.recorded.setup import ROCE, TCP
@@ -29,7 +27,7 @@ PEAK_S, NEVER_FULL = 50e-6, 0.95
 
 @dataclass(frozen=True)
 class Posted:
-    """What a host keeps under way: bytes unacknowledged, and payload a second."""
+    """Bytes that a host has unacknowledged, and its payload per second."""
 
     outstanding: float
     limit: float
@@ -39,10 +37,9 @@ class Posted:
 
 
 class Senders:
-    """What senders have under way."""
+    """Outstanding work of senders."""
 
     def __init__(self, stages: Stages) -> None:
-        """Of these stages."""
         self.stages, self.seen = stages, stages.seen
 
     @cached_property
@@ -73,7 +70,7 @@ class Senders:
         return np.where(pc.is_valid(start).to_numpy(), took, 0.0)
 
     def keeps_up(self, pair: Pair) -> bool:
-        """Whether the network carries what this pair offers, and would carry no more if it could."""
+        """True if the network carries what this pair offers, and would carry no more if it could."""
         return pair.ends in self._keeping_up
 
     @cached_property
@@ -122,7 +119,7 @@ class Senders:
             if port[0] in seen.bridges:
                 came = pair.ways[pair.ways.index((port, part)) - 1][0][0]
                 # Before a core that rests packets wait for an interrupt: that is time on the way.
-                if max(core_shares(seen, port[0]).values(), default=0.0) >= FULL:
+                if max(core_shares(seen, port[0]).values(), default=0.0) >= FULL_BUSY_SHARE:
                     found += seen.mean(f"{port[0]}:{came}/rx-ring", "queue_mean_bytes") * own
         ahead = seen.taken[pair.dst]
         for row in ("nic-rx", "rx"):
@@ -134,7 +131,7 @@ class Senders:
         return pair.share / own if own else 1.0
 
     def is_tcp(self, pair: Pair) -> bool:
-        """Whether this sender's traffic is TCP."""
+        """True if this sender's traffic is TCP."""
         return pair.src in self.posted and self.posted[pair.src].tcp
 
     @cached_property
@@ -157,7 +154,7 @@ class Senders:
         """
         again = self.sent_again.get(pair.ends, 0.0)
         links = [stage for stage in passed if stage.kind == "link"]
-        if again < SOME or not links:
+        if again < NOTABLE_SHARE or not links:
             return None
         sent = Figure(f"{pair.src} packets_retransmitted", text.share(again), "0 where nothing is lost")
         # A fault names the port that packets came in by.
@@ -221,7 +218,7 @@ class Senders:
             return None
         backlog, paused = self.stages.backlog(pair.src), self.stages.paused(pair.src)
         idle = 1 - wire.use - paused
-        if backlog < FEW_BYTES or idle < SOME:
+        if backlog < FEW_BYTES or idle < NOTABLE_SHARE:
             return None
         host_rate = self.seen.link_rate((pair.ways[0][0][0], pair.ways[0][0][1]))
         # Of jobs, queue pairs that are done wait for others, and have no rate.

@@ -39,15 +39,15 @@ class Stage:
     signals: float = 0.0
     """Marks and drops over the whole run."""
     stands: bool = False
-    """Whether something waits right before it."""
+    """True if something waits right before it."""
     drops: bool = False
-    """Whether it drops, so that what is before it carries packets again."""
+    """True if it drops, so that what is before it carries packets again."""
     port: Port | None = None
     """Of a link, and of what is lost at one, its port."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from others."""
+        """Key of the stage."""
         return self.kind, self.where
 
     @property
@@ -56,18 +56,18 @@ class Stage:
         return self.port or (self.where, "")
 
 
-FULL = 0.9
+FULL_BUSY_SHARE = 0.9
 """A server this busy has a queue before it, on any arrivals but perfectly even ones (M/D/1 at 0.9 holds five
 on average)."""
 MANY_BYTES = 48_000
 """More on average in a NIC's receive buffer is no burst: senders let it drain at times, so that what follows
 is not busy all the time, and it is what they wait for. An assumption: 32 packets of 1.5 KB."""
-IDLE = 0.3
+IDLE_BUSY_SHARE = 0.3
 """A port that is busy less is no bottleneck, whomever it told to slow down before: no queue stands at a wire
 that is idle most of the time."""
 FEW_BYTES = 3000
 """Less on average is packets that meet by chance, two of a common size, and no queue."""
-STEADY = 0.05
+STEADY_CREDIT_WAIT_SHARE = 0.05
 """Waits for credits, as a share of the time that PCIe does not spend on outages, below which its own rate is
 what limits it."""
 MOSTLY_IIO = 0.45
@@ -82,7 +82,7 @@ for it, and not for an interrupt."""
 FEW_DROPS = 1e-3
 """Packets that find no room in a ring, as a share of all: fewer are bursts. TCP that loses one in a thousand
 loses throughput to it (Mathis et al., CCR 1997)."""
-SOME = 0.02
+NOTABLE_SHARE = 0.02
 """A share of the time, or of a rate, that counts as some."""
 
 
@@ -90,7 +90,6 @@ class Stages:
     """All stages of a run, made as they are asked for."""
 
     def __init__(self, seen: Observed) -> None:
-        """Of what was observed."""
         self.seen = seen
         self._made: dict[tuple[str, str], Stage] = {}
         self._at_hosts: dict[str, tuple[float, float]] = {}
@@ -113,12 +112,14 @@ class Stages:
         if port[0] in seen.network.host_number:
             waits = self.backlog(port[0]) > FEW_BYTES
             paused = self.paused(port[0])
-            if paused > SOME:
+            if paused > NOTABLE_SHARE:
                 figures.append(
                     Figure(f"{name} paused_share", text.share(paused), "0 if nothing ahead were full")
                 )
             need = min(use, seen.need(port))
-            return Stage("link", name, use, waits and use >= FULL, figures, need, stands=waits, port=port)
+            return Stage(
+                "link", name, use, waits and use >= FULL_BUSY_SHARE, figures, need, stands=waits, port=port
+            )
         mean = seen.port_sum(port, "queue_mean_bytes")
         paused = seen.port_waits(port)
         marked = seen.marked(port)
@@ -132,19 +133,19 @@ class Stages:
             figures.append(Figure(f"{name} dropped", text.count(dropped), "0"))
         if seen.trimmed[port]:
             figures.append(Figure(f"{name} of these trimmed", text.count(seen.trimmed[port]), "0"))
-        if paused > SOME:
+        if paused > NOTABLE_SHARE:
             figures.append(Figure(f"{name} paused_share", text.share(paused), "0 if nothing ahead were full"))
         told = -seen.lost_on_wire[port] + sum(
             seen.told_in_run(queue["queue"], CE_MARK, DROP) for queue in seen.egress_of.get(port, [])
         )
         told = max(told, marked)
         # Of a queue that was not recorded a wire that is busy all the time says as much.
-        waits = mean > FEW_BYTES if known else use >= FULL
+        waits = mean > FEW_BYTES if known else use >= FULL_BUSY_SHARE
         stands = (waits or marked > 0 or dropped > 0) and paused < use
         need = min(use, seen.need(port))
         # A queue alone may be bursts that come faster than they leave; marks and drops mean it.
-        signals = (marked > 0 or dropped > 0) and paused < use and use > IDLE
-        holds = use >= FULL or signals
+        signals = (marked > 0 or dropped > 0) and paused < use and use > IDLE_BUSY_SHARE
+        holds = use >= FULL_BUSY_SHARE or signals
         # What a bridge drops, its queueing disciplines and rings drop.
         drops = dropped > 0 and port[0] not in seen.bridges
         return Stage("link", name, use, holds, figures, need, told, stands, drops=drops, port=port)
@@ -168,11 +169,11 @@ class Stages:
         pausing, dropped = seen.waits(buffer, PFC_XOFF), seen.told(buffer, DROP)
         use = min(1.0, busy + stalled)
         told = seen.told_in_run(buffer, DROP)
-        holds = use >= FULL or pausing > SOME or dropped > 0 or waits > MANY_BYTES
+        holds = use >= FULL_BUSY_SHARE or pausing > NOTABLE_SHARE or dropped > 0 or waits > MANY_BYTES
         figures = [
             Figure(f"{buffer} queue_mean_bytes", text.size(waits), "0: PCIe takes packets as they come")
         ]
-        if pausing > SOME:
+        if pausing > NOTABLE_SHARE:
             figures.append(Figure(f"{buffer} pausing_share", text.share(pausing), "0"))
         if dropped:
             figures.append(Figure(f"{host} rx_discards_phy", text.count(dropped), "0"))
@@ -182,7 +183,7 @@ class Stages:
         figures += [stall, link] if kind != "pcie" else [link, stall]
         if plate["memory"]:
             figures.append(self._memory_figure(host))
-        stands = waits > FEW_BYTES or pausing > SOME
+        stands = waits > FEW_BYTES or pausing > NOTABLE_SHARE
         stage = Stage(kind, host, use, holds, figures, use, told, stands, dropped > 0)
         self._made["host_path", host] = stage
         return stage
@@ -200,7 +201,7 @@ class Stages:
         return Figure(f"{row} bandwidth used", value, "below 70 %: writes hardly wait")
 
     def _host_path_kind(self, host: str, stalled: float, busy: float) -> str:
-        """What doubling would help most, of a host path whose time is `busy` and `stalled`.
+        """The part of a host path to double first, by the time that it is `busy` and `stalled`.
 
         Outages of a GPU are told apart by their own counter: while one lasts, all that has credits stands in
         the IIO. What is stalled besides is a round trip that is too long for the credits.
@@ -208,7 +209,7 @@ class Stages:
         seen = self.seen
         outage = min(stalled, seen.counters[host, ""].get("bar1_stalled_us", 0) / 1e6 / seen.bins.end_s)
         steady = stalled - outage
-        if busy >= FULL or steady < STEADY * (busy + steady):
+        if busy >= FULL_BUSY_SHARE or steady < STEADY_CREDIT_WAIT_SHARE * (busy + steady):
             return "pcie" if busy > outage else "gpu"
         if outage / 2 > steady:
             return "gpu"
@@ -234,7 +235,7 @@ class Stages:
         work = sum(cores)
         use = min(1.0, sum(core * core for core in cores) / work * more) if work else 0.0
         ring, dropped = seen.mean(f"{host}/rx", "queue_mean_bytes"), seen.told(f"{host}/rx", DROP)
-        rings = sum(core > SOME for core in cores)
+        rings = sum(core > NOTABLE_SHARE for core in cores)
         deep = ring > RING_BYTES * (1 if use >= NO_PAUSE else rings)
         stands = deep or dropped > FEW_DROPS * seen.packets_in(host)
         figures = [
@@ -244,7 +245,7 @@ class Stages:
         if dropped:
             figures.append(Figure(f"{host} rx_out_of_buffer", text.count(dropped), "0"))
         if sends:
-            return Stage("cpu", host, use, use >= FULL, figures, use, dropped)
+            return Stage("cpu", host, use, use >= FULL_BUSY_SHARE, figures, use, dropped)
         return Stage("cpu", host, use, stands and use > 0.5, figures, use, dropped, stands)
 
     # Sender

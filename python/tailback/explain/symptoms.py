@@ -1,4 +1,4 @@
-"""What is bad in a run, for whom, and who causes it; and which of the changes that were tried helped most."""
+"""Symptoms of a run: what is bad, for whom, and who causes it; and which change helped most."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tailback import text
 from tailback.explain.outcome import COMPLETION, LATENCY, THROUGHPUT, Outcome, Trial, shown
 from tailback.explain.remedies import Case, other_routes
 from tailback.explain.sender import Senders
-from tailback.explain.stages import FULL, SOME, Stages
+from tailback.explain.stages import FULL_BUSY_SHARE, NOTABLE_SHARE, Stages
 from tailback.explain.verdict import Symptom, full_stages, stages_passed
 from tailback.explain.ways import Pair, Port
 from tailback.recorded.standstill import STANDING_STILL
@@ -21,23 +21,23 @@ MIN_TOLD_GAIN = 0.2
 """A change that helps less than this is not told with what is bad."""
 AS_GOOD = 0.5
 """A setting that helps this part of what the best does is told before hardware that is twice as fast."""
-COSTS = 0.1
+COSTLY_LOSS_SHARE = 0.1
 """A change that costs this share of the throughput of all says so."""
-STARVED = 1 / 2
+STARVED_SHARE_OF_FAIR = 1 / 2
 """Who gets less than this part of an equal share, by host and by connection, is starved."""
-LATE, LATE_S = 5.0, 5e-6
+LATE_FACTOR, LATE_S = 5.0, 5e-6
 """Small messages are late if their p99 is this many times the least, and so much longer."""
-PAUSED = 0.05
+SLOWING_PAUSE_SHARE = 0.05
 """Share of the time that a port is paused from which on what passes it is slowed down."""
-AGAIN = 0.01
+NOTABLE_RETRANSMITTED_SHARE = 0.01
 """Part of an item's packets that is retransmitted from which on its drops are told."""
 SENDERS_OF_INCAST = 3
-FEW = 3
+MAX_NAMES_LISTED = 3
 """Names in a list, the others are counted."""
 
 
 def symptoms(case: Case, base: Outcome, trials: Sequence[Trial] = ()) -> list[Symptom]:
-    """What is bad, the worst first."""
+    """The symptoms, the worst first."""
     found = [
         *_stuck(case),
         *_victims(case),
@@ -71,7 +71,9 @@ def _with_remedy(symptom: Symptom, base: Outcome, trials: Sequence[Trial]) -> Sy
         return symptom
     cost = base.delivered.gain(trial.outcome.delivered)
     costs = (
-        f" All traffic together then takes {text.share(1 / (1 + cost) - 1)} longer." if cost < -COSTS else ""
+        f" All traffic together then takes {text.share(1 / (1 + cost) - 1)} longer."
+        if cost < -COSTLY_LOSS_SHARE
+        else ""
     )
     return replace(
         symptom,
@@ -101,14 +103,14 @@ def _victims(case: Case) -> Iterator[Symptom]:
             full = full_stages(stages, senders, pair, passed)
             for at, port in enumerate(ports):
                 paused = senders.stages.paused(port[0]) if not at else seen.port_waits(port)
-                if paused < PAUSED:
+                if paused < SLOWING_PAUSE_SHARE:
                     continue
                 after = {f"{a}:{b}" for a, b in ports[at + 1 :]} | {pair.dst}
-                held = [stage for stage in full if stage.where in after and stage.use >= FULL]
+                held = [stage for stage in full if stage.where in after and stage.use >= FULL_BUSY_SHARE]
                 victims, culprits = behind.setdefault(port, ([], {}))
                 if held:
                     culprits.setdefault(held[0].where, []).append(pair)
-                elif not any(seen.port_waits(later) >= PAUSED for later in ports[at + 1 :]):
+                elif not any(seen.port_waits(later) >= SLOWING_PAUSE_SHARE for later in ports[at + 1 :]):
                     victims.append(pair)
     told: set[tuple[str, str]] = set()
     for port, (victims, culprits) in sorted(behind.items(), key=lambda one: -len(one[1][0])):
@@ -134,8 +136,8 @@ def _pairs(pairs: Sequence[Pair]) -> str:
 
 
 def _list(names: Sequence[str]) -> str:
-    more = len(names) - FEW
-    shown = ", ".join(names[:FEW])
+    more = len(names) - MAX_NAMES_LISTED
+    shown = ", ".join(names[:MAX_NAMES_LISTED])
     return f"{shown} and {more} more" if more > 0 else shown
 
 
@@ -157,7 +159,7 @@ def _starved(case: Case) -> Iterator[Symptom]:
         one[0] += row["bytes_delivered"] * 8e12 / (until - row["start_ps"])
         one[1] += 1
     ways = {pair.ends: {port for port, part in pair.ways if part > 1 / 2} for pair in seen.pairs}
-    full = {port for ports in ways.values() for port in ports if seen.wire_share(port) >= FULL}
+    full = {port for ports in ways.values() for port in ports if seen.wire_share(port) >= FULL_BUSY_SHARE}
     told: set[tuple[str, str, str]] = set()
     for port in sorted(full):
         there = {key: one for key, one in got.items() if port in ways.get(key[1:], ())}
@@ -170,7 +172,7 @@ def _starved(case: Case) -> Iterator[Symptom]:
             item, src, _ = key
             own = sum(1 for one in there if one[1] == src)
             equal = min(total * count / connections, total / hosts / own)
-            if rate >= STARVED * equal or key in told:
+            if rate >= STARVED_SHARE_OF_FAIR * equal or key in told:
                 continue
             told.add(key)
             others: dict[str, float] = defaultdict(float)
@@ -194,7 +196,7 @@ def _late(base: Outcome, case: Case) -> Iterator[Symptom]:
     pairs = {pair.ends: pair for pair in seen.pairs}
     for one in base.latency:
         p99, least = one["p99_ps"] / 1e12, one["min_ps"] / 1e12
-        if not one["iterations"] or p99 < LATE * least or p99 < least + LATE_S:
+        if not one["iterations"] or p99 < LATE_FACTOR * least or p99 < least + LATE_S:
             continue
         words = (
             f"{one['item']} from {one['src']} to {one['dst']} takes {text.duration(p99)} at the 99th percentile, "
@@ -245,7 +247,7 @@ def _dropped(case: Case) -> Iterator[Symptom]:
     )
     for row in table.to_pylist():
         sent, again = row["packets_sent_sum"] or 0, row["packets_retransmitted_sum"] or 0
-        if sent and again / sent >= AGAIN:
+        if sent and again / sent >= NOTABLE_RETRANSMITTED_SHARE:
             yield Symptom(
                 "dropped",
                 f"{text.share(again / sent)} of the packets of {row['item']} were retransmitted.",
@@ -265,7 +267,10 @@ def _incasts(case: Case) -> Iterator[Symptom]:
         if len(senders) < SENDERS_OF_INCAST or share < 1 / 2:
             continue
         ports = [(peer, host) for peer in seen.peers(host)]
-        if any(seen.port_sum(port, "queue_max_bytes") > 0 and seen.wire_share(port) > SOME for port in ports):
+        if any(
+            seen.port_sum(port, "queue_max_bytes") > 0 and seen.wire_share(port) > NOTABLE_SHARE
+            for port in ports
+        ):
             yield Symptom(
                 "incast",
                 f"{len(senders)} hosts send to {host} at once, an incast: they share its link, whatever the rest of "

@@ -1,4 +1,4 @@
-"""What is to be said of a tier of links: too little capacity, flows that collide, a link that is down."""
+"""Tiers of links: too little capacity, flows that collide, a link that is down."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from tailback import text
 from tailback.explain import faults
-from tailback.explain.groups import HOSTS
-from tailback.explain.stages import FULL, IDLE, Figure
+from tailback.explain.groups import HOST_TIER
+from tailback.explain.stages import FULL_BUSY_SHARE, IDLE_BUSY_SHARE, Figure
 
 if TYPE_CHECKING:
     from tailback.explain.groups import Groups
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COLLISION_MAX_MEAN_SHARE = 0.75
 """Where links are full, the mean of their tier below which it is collisions of flows that make them so, and
 not the tier's capacity."""
-BEHIND = 0.5
+MAX_BUSY_BEHIND_HOST_LINKS = 0.5
 """How busy links between switches may be when those of hosts are doubled: twice of that is what they have."""
 
 
@@ -42,7 +42,7 @@ class Tier:
     @property
     def full(self) -> int:
         """Ports that are busy all the time."""
-        return sum(use >= FULL for use in self.uses.values())
+        return sum(use >= FULL_BUSY_SHARE for use in self.uses.values())
 
 
 def of(groups: Groups, name: str) -> Tier | None:
@@ -60,7 +60,7 @@ def of(groups: Groups, name: str) -> Tier | None:
 
 
 def oversubscription(groups: Groups) -> float:
-    """What hosts can send at most for what their switches' links upwards carry; the worst switch."""
+    """Oversubscription: rate of a switch's hosts over the rate of its uplinks; of the worst switch."""
     seen, level = groups.seen, groups.levels
     worst = 0.0
     for switch in seen.network.switches:
@@ -85,7 +85,7 @@ def why(groups: Groups, one: Candidate) -> list[str]:
     out = [link for link in faults.down(groups.seen) if groups.tier.get(link) == name]
     if out:
         said.append("The others carried its traffic, too.")
-    if name == HOSTS:
+    if name == HOST_TIER:
         return said
     tier = of(groups, name)
     if tier is not None and tier.full and tier.mean < COLLISION_MAX_MEAN_SHARE and groups.seen.by_flow:
@@ -106,7 +106,7 @@ def figures(groups: Groups, one: Candidate) -> list[Figure]:
     tier = of(groups, one.group)
     if tier is None:
         return []
-    called = "links of hosts" if one.group == HOSTS else f"{one.group} links"
+    called = "links of hosts" if one.group == HOST_TIER else f"{one.group} links"
     return [
         Figure(f"{called}, mean", text.share(tier.mean), "below 75 %, as flows are never spread evenly"),
         Figure(f"{called}, full", f"{tier.full} of {len(tier.uses)}", "none"),
@@ -114,19 +114,19 @@ def figures(groups: Groups, one: Candidate) -> list[Figure]:
 
 
 def doubts(groups: Groups, one: Candidate) -> list[str]:
-    """What makes a verdict less sure in a fabric."""
+    """Reasons why a verdict is less sure in a fabric."""
     seen = groups.seen
     names = {groups.tier[frozenset(port)] for port in seen.through}
-    tiers = (of(groups, name) for name in sorted(names - {HOSTS}))
+    tiers = (of(groups, name) for name in sorted(names - {HOST_TIER}))
     between = [tier for tier in tiers if tier is not None]
     if one.stage.kind != "link":
         return []
-    if groups.name(one.stage) == HOSTS:
-        if any(tier.mean > BEHIND for tier in between) and one.group:
+    if groups.name(one.stage) == HOST_TIER:
+        if any(tier.mean > MAX_BUSY_BEHIND_HOST_LINKS for tier in between) and one.group:
             return ["the links between switches are more than half full, too"]
         return []
     if any(groups.tier.get(link) == groups.name(one.stage) for link in faults.down(seen)):
         return ["a link of that tier was down"]
-    if len([tier for tier in between if tier.mean > IDLE]) > 1:
+    if len([tier for tier in between if tier.mean > IDLE_BUSY_SHARE]) > 1:
         return ["several tiers of switches are busy"]
     return []

@@ -17,20 +17,20 @@ import pyarrow as pa
 from tailback._engine import Simulation
 from tailback.errors import InputError
 from tailback.explain import explain
-from tailback.explain.outcome import GOALS, THROUGHPUT, Asked, Outcome, Trial
+from tailback.explain.outcome import ALL_GOALS, THROUGHPUT, Asked, Outcome, Trial
 from tailback.explain.remedies import Case, Plan, Remedy
-from tailback.explain.remedies.catalogue import CATALOGUE
+from tailback.explain.remedies.catalogue import ALL_REMEDIES
 from tailback.explain.stages import Stage
 from tailback.explain.symptoms import symptoms
 from tailback.explain.triable import why_not
 from tailback.explain.verdict import (
-    ALONE,
     ALONE_ENOUGH,
-    BROKEN,
-    DEADLOCK,
-    FAILED,
-    INSIDE,
-    TWICE,
+    BROKEN_KINDS,
+    FAILED_LINK,
+    INSIDE_SERVERS,
+    MAX_COUNTED_GAIN,
+    NO_CHANGE_HELPS,
+    PAUSE_DEADLOCK,
     WORTH_IT,
     Candidate,
     Verdict,
@@ -48,7 +48,7 @@ from tailback.workload.graphs import with_graphs
 
 SHORT_HOPS = 400_000_000
 """Packet-hops of all trials together that are run unasked: less than a minute on two cores."""
-TRIALS = 10
+TYPICAL_TRIALS = 10
 """About how many runs the trials of a run are."""
 QUICK_HOPS = 2_000_000
 """A run with fewer takes some tenths of a second: all changes that are worth it are tried, the best with two seeds.
@@ -58,16 +58,16 @@ MOST_RUNS = 5
 LONGEST, LONGEST_EVENTS = 6, 10_000_000
 """A trial with this many times the events of the run, and more than some seconds take, is given up."""
 AS_GOOD = 0.9
-"""What counters point to stays the answer if it gains this part of the best."""
+"""The answer by counters stays if it gains this part of the best."""
 SINGLES, SINGLES_OF_LONG = 4, 2
 """Of a group, how many are tried alone, the fullest first; of a run that is not quick."""
-FEW = 16
+MAX_SINGLE_STAGES = 16
 """Single stages that are all tried where no group gains anything."""
-HOLDS = 0.5
+CONFIRMING_GAIN_SHARE = 0.5
 """A gain holds with another seed if it is at least this part of the first one there."""
 EVENTS, FEW_EVENTS = 200_000, 20_000
 """Between two looks at whether to stop; and where trials are to end at one time."""
-SETTLED = 2.0
+MIN_TIMES_UNTIL_STEADY = 2.0
 """Of traffic without an end, trials simulate at least so many times what passes before all of it has begun."""
 
 
@@ -77,22 +77,22 @@ class CannotTry(ValueError):  # noqa: N818  it is what happened
 
 @dataclass(frozen=True)
 class Question:
-    """What the user asks."""
+    """The user's question."""
 
     goal: str | None = None
-    """One of `outcome.GOALS`; None: what is bad, and throughput."""
+    """One of `outcome.ALL_GOALS`; None: what is bad, and throughput."""
     about: str | None = None
     """A node or an item of traffic; None: all."""
     sets: tuple[str, ...] = ()
-    """What if these settings were others, as after `--set`."""
+    """Settings of a what-if, as after `--set`."""
     own: tuple[Callable[[Case], Iterable[Remedy]], ...] = ()
     """The user's own remedies."""
 
 
 def is_short(result: Recorded) -> bool:
-    """Whether trials take less than a minute, so that they are run unasked."""
+    """True if trials take less than a minute, so that they are run unasked."""
     hops = int(result.meta["packet_hops"])
-    return TRIALS * (QUICK_HOPS if _until_ps(result) is not None else hops) <= SHORT_HOPS
+    return TYPICAL_TRIALS * (QUICK_HOPS if _until_ps(result) is not None else hops) <= SHORT_HOPS
 
 
 def _until_ps(result: Recorded) -> int | None:
@@ -109,7 +109,7 @@ def _until_ps(result: Recorded) -> int | None:
     ):
         return None
     end = int(result.meta["end_ps"])
-    until = max(end * QUICK_HOPS // hops, int(SETTLED * last_start(result) * PS_PER_S))
+    until = max(end * QUICK_HOPS // hops, int(MIN_TIMES_UNTIL_STEADY * last_start(result) * PS_PER_S))
     return until if until < end else None
 
 
@@ -119,7 +119,7 @@ def answer(
     progress: Callable[[int, int], None] | None = None,
     question: Question | None = None,
 ) -> Verdict:
-    """What counters say, with what trials gained where they are possible and wanted.
+    """The verdict by counters, with gains from trials where they are possible and wanted.
 
     Args:
         result: Any run.
@@ -163,7 +163,7 @@ def tried(
     Raises:
         CannotTry: simulated again without a change, it is another run.
     """
-    if verdict.key[0] == DEADLOCK or verdict.none == INSIDE:
+    if verdict.key[0] == PAUSE_DEADLOCK or verdict.none == INSIDE_SERVERS:
         return verdict
     asked = question or Question()
     with _Bench(result, verdict, asked, progress) as bench:
@@ -212,7 +212,7 @@ class _Bench:
         own = [one for remedies in self.question.own for one in remedies(self.case)]
         for one in own:
             self.changed(one, self.plan)  # what is wrong with it is said
-        wanted = [*own, *(one for remedies in CATALOGUE for one in remedies(self.case))]
+        wanted = [*own, *(one for remedies in ALL_REMEDIES for one in remedies(self.case))]
         if _plain(self._with(())) != _plain(self.plan):
             # Defaults of another version, or a plan that was edited by hand: settings would change more.
             wanted = [one for one in wanted if not one.sets]
@@ -238,13 +238,13 @@ class _Bench:
             self.base = replace(self.base, delivered=replace(self.base.delivered, whole=whole))
 
     def gains(self, remedies: Sequence[Remedy]) -> list[float | None]:
-        """What each gains of the throughput."""
+        """The gain in throughput of each remedy."""
         return [
             None if one is None else self.base.delivered.gain(one.delivered) for one in self._run(remedies)
         ]
 
     def with_another_seed(self, remedy: Remedy) -> float | None:
-        """What a remedy gains of the throughput with another seed."""
+        """The gain in throughput of a remedy with another seed."""
         seed = self.plan["run"]["seed"] + 1
 
         def seeded(plan: Plan) -> Plan:
@@ -288,7 +288,7 @@ class _Bench:
     def _run(
         self, remedies: Sequence[Remedy], progress: Callable[[int, int], None] | None = None
     ) -> list[Outcome | None]:
-        """What each gives; None for one that the engine does not take, or that takes too long."""
+        """The outcome of each remedy; None for one that the engine refuses, or that takes too long."""
         plans = [self._planned(one) for one in remedies]
         stop, done = threading.Event(), 0
         runs: list[Outcome | None] = []
@@ -334,8 +334,10 @@ def _most_likely(case: Case, remedies: Sequence[Remedy]) -> list[Remedy]:
 
 
 def _asked(bench: _Bench, question: Question) -> list[Asked]:
-    """What each trial gave of what is asked, the best first."""
-    goals = [question.goal] if question.goal is not None else list(GOALS) if question.sets else [THROUGHPUT]
+    """Effects of the trials on the goal, the best first."""
+    goals = (
+        [question.goal] if question.goal is not None else list(ALL_GOALS) if question.sets else [THROUGHPUT]
+    )
     found = []
     for trial in bench.trials:
         for goal in goals:
@@ -359,7 +361,7 @@ def _of_throughput(bench: _Bench, verdict: Verdict) -> Verdict:
     found = [(one.remedy, base.gain(one.outcome.delivered)) for one in bench.trials]
     candidates = [_candidate(case, remedy, gain) for remedy, gain in found]
     candidates.sort(key=worth, reverse=True)
-    if worth(candidates[0]) < WORTH_IT and sum(len(one.singles) for one, _ in found) <= FEW:
+    if worth(candidates[0]) < WORTH_IT and sum(len(one.singles) for one, _ in found) <= MAX_SINGLE_STAGES:
         # Where a whole group gains nothing, one of it alone may: what follows it has less to do.
         candidates += _each_alone(bench, [one for one, _ in found])
         candidates.sort(key=worth, reverse=True)
@@ -367,7 +369,7 @@ def _of_throughput(bench: _Bench, verdict: Verdict) -> Verdict:
             _with_another_seed(bench, candidates[0])
             return Verdict(verdict.seen, candidates, tried=_by_gain(candidates))
     if worth(candidates[0]) < WORTH_IT:
-        return Verdict(verdict.seen, candidates, verdict.none or ALONE, tried=_by_gain(candidates))
+        return Verdict(verdict.seen, candidates, verdict.none or NO_CHANGE_HELPS, tried=_by_gain(candidates))
     first = _first(verdict, candidates)
     alone = _alone(bench, first, verdict)
     rest = [one for one in candidates if one is not first]
@@ -384,16 +386,18 @@ def _with_another_seed(bench: _Bench, one: Candidate) -> None:
     if one.remedy is None or one.gain is None or not bench.quick:
         return
     gain = bench.with_another_seed(one.remedy)
-    if gain is not None and gain >= max(WORTH_IT / 2, HOLDS * min(one.gain, TWICE)):
+    if gain is not None and gain >= max(
+        WORTH_IT / 2, CONFIRMING_GAIN_SHARE * min(one.gain, MAX_COUNTED_GAIN)
+    ):
         one.seeds = 2
     else:
         one.seeds = 0
 
 
 def _first(verdict: Verdict, candidates: list[Candidate]) -> Candidate:
-    """What counters point to if it gains as much as anything; what is broken comes before what is slow."""
+    """The candidate by counters if it gains as much as any; what is broken comes before what is slow."""
     for one in candidates:
-        if one.stage.kind in BROKEN and worth(one) >= WORTH_IT:
+        if one.stage.kind in BROKEN_KINDS and worth(one) >= WORTH_IT:
             return one
     best = worth(candidates[0])
     for one in candidates:
@@ -483,7 +487,7 @@ def _outcome(
 def _candidate(case: Case, remedy: Remedy, gain: float) -> Candidate:
     stages = case.stages_of.get((remedy.kind, remedy.where), [])
     where = remedy.where if remedy.sets or remedy.says else next(iter(remedy.singles), "")
-    if remedy.kind == FAILED:
+    if remedy.kind == FAILED_LINK:
         where = ", ".join(case.down())
     if remedy.kind == "loss":
         most = max(case.seen.through, key=lambda port: case.seen.port_told(port, DROP))

@@ -1,4 +1,4 @@
-"""What counters say of where a run is stuck: which stages are full, and how much of the traffic waits at each.
+"""The verdict by counters: which stages are full, and how much of the traffic waits at each.
 
 Counters say where traffic stands, and so what is worth trying. What a change gains only a trial says.
 """
@@ -15,27 +15,27 @@ from tailback.explain.observed import Observed
 from tailback.explain.outcome import Asked
 from tailback.explain.remedy import Remedy
 from tailback.explain.sender import Senders
-from tailback.explain.stages import FULL, IDLE, NO_PAUSE, Stage, Stages
+from tailback.explain.stages import FULL_BUSY_SHARE, IDLE_BUSY_SHARE, NO_PAUSE, Stage, Stages
 from tailback.explain.ways import Pair, Port
 
 IDLE_WINDOW = 0.35
 """Share of a window that waits in no queue, above which its sender waits for the round trip."""
 NEARLY_FULL = 0.7
 """A stage this busy is what a controller without marks (HPCC, TIMELY) keeps just below full."""
-WASTED = 0.8
+MIN_USEFUL_SHARE = 0.8
 """Part of what a wire carries that arrives for good, below which retransmissions fill it."""
-BROKEN = ("host", "headroom")
+BROKEN_KINDS = ("host", "headroom")
 """Kinds of change that end what is broken: they come before all that is slow."""
-DEADLOCK = "deadlock"
-FAILED = "failed link"
-OFFERED = "the application offers no more"
+PAUSE_DEADLOCK = "deadlock"
+FAILED_LINK = "failed link"
+LITTLE_OFFERED = "the application offers no more"
 NOT_FULL = "no stage is full"
-ALONE = "no change that was tried carries more"
-NOTHING = "nothing was delivered"
-COMPUTING = "ranks compute"
-INSIDE = "nothing crosses the network"
-LATE = "messages wait before they begin"
-MOSTLY_COMPUTING = 0.8
+NO_CHANGE_HELPS = "no change that was tried carries more"
+NOTHING_DELIVERED = "nothing was delivered"
+RANKS_COMPUTE = "ranks compute"
+INSIDE_SERVERS = "nothing crosses the network"
+MESSAGES_WAIT = "messages wait before they begin"
+MIN_COMPUTING_SHARE = 0.8
 """Part of the time of all jobs that ranks compute, above which the network does not hold them."""
 WORTH_IT = 0.05
 """A change that gains less of the throughput is not worth naming."""
@@ -59,7 +59,7 @@ class Candidate:
     gain_of_group: float | None = None
     """Of a stage that was tried alone, what its whole group gained."""
     remedy: Remedy | None = None
-    """What the trial changed."""
+    """The change of the trial."""
     seeds: int = 1
     """With how many seeds it gained as much; 0: with another seed it did not."""
 
@@ -69,15 +69,15 @@ class Candidate:
         return (self.stage.kind, self.group) if self.group else self.stage.key
 
 
-TWICE = 1.0
+MAX_COUNTED_GAIN = 1.0
 """Twice the capacity carries twice as much at most. What gains more than that, by ending timeouts or moving
 interrupts, counts as this much, as others may have done the same."""
 
 
 def worth(one: Candidate) -> float:
-    """What the gain of a candidate counts for."""
+    """The gain of a candidate, bounded unless it repairs something."""
     gain = one.gain or 0.0
-    return gain if one.remedy is not None and one.remedy.repairs else min(gain, TWICE)
+    return gain if one.remedy is not None and one.remedy.repairs else min(gain, MAX_COUNTED_GAIN)
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Symptom:
     """stuck, victim, starved, late, dropped or incast."""
     words: str
     goal: str = ""
-    """What it is measured by: see `outcome`."""
+    """The goal that it is measured by: see `outcome`."""
     about: str = ""
     """Whose flows it is about: an item or a node."""
     remedy: Remedy | None = None
@@ -106,23 +106,23 @@ class Verdict:
     tried: list[Candidate] = field(default_factory=list)
     """All changes that were tried, the best first: see `trials`."""
     symptoms: list[Symptom] = field(default_factory=list)
-    """What is bad, for whom, and which change helped: see `symptoms`."""
+    """Symptoms, with whom they affect and which change helped: see `symptoms`."""
 
     until_s: float | None = None
     """The time up to which trials simulated the run; None: all of it."""
     asked: list[Asked] = field(default_factory=list)
-    """What each change gives of what the user asked, the best first."""
+    """Effect of each change on the user's goal, the best first."""
 
     @property
     def key(self) -> tuple[str, str]:
         """Kind and place of the bottleneck: of a link its two ends, of a group of links their tier."""
         if self.deadlock:
-            return DEADLOCK, self.deadlock[0]
+            return PAUSE_DEADLOCK, self.deadlock[0]
         return self.candidates[0].key if self.candidates and not self.none else ("none", "")
 
     @cached_property
     def groups(self) -> Groups:
-        """What stages belong to."""
+        """Groups of stages: tiers of links, hosts, kinds."""
         return Groups(self.seen)
 
     @cached_property
@@ -132,9 +132,9 @@ class Verdict:
 
 
 def explain(seen: Observed) -> Verdict:
-    """What the counters of a run say."""
+    """The verdict by the counters of a run."""
     if not seen.goodput or not seen.pairs:
-        return Verdict(seen, [], INSIDE if seen.inside else NOTHING)
+        return Verdict(seen, [], INSIDE_SERVERS if seen.inside else NOTHING_DELIVERED)
     stages = Stages(seen)
     senders = Senders(stages)
     groups = Groups(seen)
@@ -164,18 +164,18 @@ def explain(seen: Observed) -> Verdict:
             grouped[first.kind, group].held += held
             # Where another of the group is as full, the first alone would change nothing.
             if not any(
-                one.kind == first.kind and groups.name(one) == group and one.use >= FULL
+                one.kind == first.kind and groups.name(one) == group and one.use >= FULL_BUSY_SHARE
                 for one in passed
                 if one is not first
             ):
                 single[first.key].held += held
     ranked = sorted((_named(one) for one in grouped.values()), key=lambda one: -one.held)
-    if seen.begins_late > MOSTLY_COMPUTING:
-        return Verdict(seen, ranked, LATE)
-    if seen.computing > MOSTLY_COMPUTING:
-        return Verdict(seen, ranked, COMPUTING)
+    if seen.begins_late > MIN_COMPUTING_SHARE:
+        return Verdict(seen, ranked, MESSAGES_WAIT)
+    if seen.computing > MIN_COMPUTING_SHARE:
+        return Verdict(seen, ranked, RANKS_COMPUTE)
     if all(senders.keeps_up(pair) for pair in seen.pairs):
-        return Verdict(seen, ranked, OFFERED)
+        return Verdict(seen, ranked, LITTLE_OFFERED)
     if not ranked or not ranked[0].held:
         return Verdict(seen, ranked, NOT_FULL)
     return Verdict(seen, ranked)
@@ -213,13 +213,13 @@ def full_stages(
         return []
     lost = senders.loss(pair, passed)
     busy = [stage for stage in passed if stage.holds and stage.use > 0]
-    full = [stage for stage in busy if stage.stands and stage.use >= FULL]
+    full = [stage for stage in busy if stage.stands and stage.use >= FULL_BUSY_SHARE]
     # A wire that carries much again is full because somebody drops.
-    wasted = any(stage.kind == "link" and stage.need < WASTED * stage.use for stage in passed)
+    wasted = any(stage.kind == "link" and stage.need < MIN_USEFUL_SHARE * stage.use for stage in passed)
     droppers = sorted((stage for stage in busy if stage.drops), key=lambda one: -one.signals)
     if wasted and droppers:
         full = [droppers[0], *(stage for stage in full if stage is not droppers[0])]
-    wires = [stage for stage in full if stage.kind == "link" and stage.need >= FULL]
+    wires = [stage for stage in full if stage.kind == "link" and stage.need >= FULL_BUSY_SHARE]
     if senders.is_tcp(pair) and wires:
         # Behind a full wire a core may be busy all the time, as it polls for few packets at a time.
         full = [*wires, *(stage for stage in full if stage not in wires)]
@@ -236,11 +236,11 @@ def _none_full(
     passed: list[Stage],
     told: Stage | None,
 ) -> list[Stage]:
-    """What holds a sender where no stage is full: its window, a port that marks or drops, its limiter."""
+    """The limit of a sender where no stage is full: its window, a port that marks or drops, its limiter."""
     window = senders.window(pair)
     limiter = senders.limiter(pair, stages.port(pair.ways[0][0])) if pair.ways else None
     fullest = max(busy, key=lambda stage: stage.use, default=None)
-    if window is not None and window.use > IDLE_WINDOW and (fullest is None or fullest.use < FULL):
+    if window is not None and window.use > IDLE_WINDOW and (fullest is None or fullest.use < FULL_BUSY_SHARE):
         if senders.is_tcp(pair) and passed[0].kind == "cpu" and passed[0].use >= NO_PAUSE:
             return [passed[0]]
         return [window]
@@ -251,6 +251,6 @@ def _none_full(
 
 def _marker(passed: list[Stage]) -> Stage | None:
     """Who told a sender to slow down, at any time of the run: a rate cut is a signal, and not the cause."""
-    told = [stage for stage in passed if stage.signals and stage.use > IDLE]
+    told = [stage for stage in passed if stage.signals and stage.use > IDLE_BUSY_SHARE]
     told = told or [stage for stage in passed if stage.use > NEARLY_FULL]
     return max(told, key=lambda stage: (stage.signals, stage.use), default=None)

@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from tailback import text
 from tailback.explain.observed import Observed
 from tailback.explain.stages import Figure, Stage
-from tailback.explain.verdict import OFFERED, WORTH_IT, Candidate, Verdict
+from tailback.explain.verdict import LITTLE_OFFERED, WORTH_IT, Candidate, Verdict
 from tailback.explain.words import Page
 from tailback.metrics import summarise
-from tailback.metrics.veth import FORWARD
+from tailback.metrics.veth import FORWARD_END
 from tailback.recorded.bins import Bins
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import DROP
 
-_BUSY = 0.95
+_FULL_CORE_SHARE = 0.95
 """A core that is busier than this is full."""
-_BURST = 0.1
+_MAX_BURST_SHARE = 0.1
 """Packets that wait for less than this share of the run are a burst, or came at its end: `Observed.span`."""
-_CONSUMER = FORWARD.split("-")[1]
+_CONSUMER_SIDE = FORWARD_END.split("-")[1]
 
 
 def verdict(result: Recorded) -> Verdict:
@@ -32,8 +32,8 @@ def verdict(result: Recorded) -> Verdict:
     seen, found = Observed(result), summarise(result)["veth"]
     figures = _figures(result, found)
     held = {
-        ("softirq", _CONSUMER): _of_core(result),
-        ("ring", FORWARD): _of_ring(result),
+        ("softirq", _CONSUMER_SIDE): _of_core(result),
+        ("ring", FORWARD_END): _of_ring(result),
         **_of_threads(result),
     }
     candidates = [
@@ -41,22 +41,22 @@ def verdict(result: Recorded) -> Verdict:
         for (kind, where), share in sorted(held.items(), key=lambda one: -one[1])
         if share >= WORTH_IT
     ]
-    return Verdict(seen, candidates, "" if candidates else OFFERED)
+    return Verdict(seen, candidates, "" if candidates else LITTLE_OFFERED)
 
 
 def _counters(result: Recorded) -> dict[str, int]:
     ends = result.meta["veth"]["ends"]
-    return next(dict(end["counters"]) for end in ends if end["name"] == FORWARD)
+    return next(dict(end["counters"]) for end in ends if end["name"] == FORWARD_END)
 
 
 def _of_core(result: Recorded) -> float:
-    """What the consumer's core holds back, as a share of what it delivers: what was offered and not delivered,
+    """Packets that the consumer's core holds back, as a share of those it delivers: what was offered and not delivered,
     where it is busy from the first packet that waits to the last. A sender that had to wait would have offered
     more: then it is all.
     """
     bins, counted, held = result.bins, _counters(result), _held(result.bins)
     share = _busy(bins, _from_first_to_last(held))
-    if held.mean() < _BURST or (share is not None and share < _BUSY):
+    if held.mean() < _MAX_BURST_SHARE or (share is not None and share < _FULL_CORE_SHARE):
         return 0.0
     delivered = counted["delivered_packets"]
     if any(sender["waits"] for sender in result.meta["veth"]["senders"]) or not delivered:
@@ -66,7 +66,7 @@ def _of_core(result: Recorded) -> float:
 
 def _held(bins: Bins) -> NDArray[np.bool_]:
     """The bins of the run in which packets wait for the consumer."""
-    waits = [bins.values(f"{FORWARD}/{row}", "queue_mean_packets") for row in ("ring", "qdisc")]
+    waits = [bins.values(f"{FORWARD_END}/{row}", "queue_mean_packets") for row in ("ring", "qdisc")]
     return np.asarray(sum(waits) >= 1)
 
 
@@ -81,7 +81,7 @@ def _from_first_to_last(held: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def _busy(bins: Bins, held: NDArray[np.bool_]) -> float | None:
     """Busy share of the consumer's core in these bins, or in all if they are none; none if not recorded."""
-    napi = f"{FORWARD}/napi"
+    napi = f"{FORWARD_END}/napi"
     if not bins.has(napi, "core_share"):
         return None
     shares = bins.values(napi, "core_share")
@@ -89,13 +89,13 @@ def _busy(bins: Bins, held: NDArray[np.bool_]) -> float | None:
 
 
 def _of_ring(result: Recorded) -> float:
-    """What the ring dropped while the core had time left, as a share of what was delivered. Drops at one time
+    """Packets that the ring dropped while the core had time left, as a share of those delivered. Drops at one time
     only, of one burst, do not count.
     """
     bins, counted = result.bins, _counters(result)
-    lost = result.signal_log.values(f"{FORWARD}/ring", DROP)
-    napi = f"{FORWARD}/napi"
-    if not bins.has(napi, "core_share") or bins.mean(bins.values(napi, "core_share")) >= _BUSY:
+    lost = result.signal_log.values(f"{FORWARD_END}/ring", DROP)
+    napi = f"{FORWARD_END}/napi"
+    if not bins.has(napi, "core_share") or bins.mean(bins.values(napi, "core_share")) >= _FULL_CORE_SHARE:
         return 0.0
     half = len(lost) // 2
     if not (lost[:half].any() and lost[half:].any()):
@@ -114,7 +114,7 @@ def _of_threads(result: Recorded) -> dict[tuple[str, str], float]:
         stop_ps = min(result.meta["end_ps"], item["stop"] or result.meta["end_ps"])
         sends_ps = sender["sent"] * item["send"]
         as_fast_as_it_can = not item["interval"] and not sender["waits"]
-        if share and as_fast_as_it_can and sends_ps >= _BUSY * (stop_ps - item["start"]):
+        if share and as_fast_as_it_can and sends_ps >= _FULL_CORE_SHARE * (stop_ps - item["start"]):
             found["flood", item["item"]] = min(1.0, max(0.0, 1 / share - 1))
     return found
 
@@ -126,7 +126,7 @@ def _figures(result: Recorded, found: dict[str, Any]) -> list[Figure]:
         Figure("ring, mean", f"{text.significant(found['ring_packets'])} of {found['ring']} packets", ""),
         Figure(f"{found['qdisc']}, mean", f"{text.significant(found['qdisc_packets'])} packets", ""),
     ]
-    lost = float(result.signal_log.values(f"{FORWARD}/ring", DROP).sum())
+    lost = float(result.signal_log.values(f"{FORWARD_END}/ring", DROP).sum())
     if lost:
         figures.append(Figure("ring, dropped", text.count(lost), "0"))
     held = _held(bins)
@@ -178,7 +178,7 @@ def page(result: Recorded) -> Page:
         if dark
         else "No other stage holds traffic."
     )
-    recorded = bins.has(f"{FORWARD}/napi", "core_share")
+    recorded = bins.has(f"{FORWARD_END}/napi", "core_share")
     return Page(
         "The bottleneck is the softirq core of the consumer.",
         ["Packets wait before the core that takes them from the ring, and that is busy all the time."],

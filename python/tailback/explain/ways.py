@@ -29,7 +29,7 @@ Port = tuple[str, str]
 
 @dataclass(frozen=True)
 class Pair:
-    """What one host sends to another: `share` of all payload of the run. `weight` is that and the share of
+    """Traffic of one host to another: `share` of all payload of the run. `weight` is that and the share of
     the pairs that it stands for, where not all are looked at.
     """
 
@@ -90,7 +90,7 @@ class Ways:
 
     @cached_property
     def shares(self) -> dict[tuple[str, str], float]:
-        """What of all payload each pair of hosts is."""
+        """Share of all payload by pair of hosts."""
         pairs, number = self.ends
         sizes = np.zeros(len(pairs), dtype=np.int64)
         np.add.at(sizes, number, self.flows.column("bytes_delivered").to_numpy())
@@ -100,12 +100,12 @@ class Ways:
 
     @cached_property
     def sent(self) -> dict[str, float]:
-        """What of all payload each host sends."""
+        """Share of all payload by sending host."""
         return self._by_end(0)
 
     @cached_property
     def taken(self) -> dict[str, float]:
-        """What of all payload each host receives."""
+        """Share of all payload by receiving host."""
         return self._by_end(1)
 
     def _by_end(self, end: int) -> dict[str, float]:
@@ -143,7 +143,7 @@ class Ways:
 
     @cached_property
     def through(self) -> dict[Port, float]:
-        """What of all payload goes through each port."""
+        """Share of all payload by port."""
         towards: dict[str, dict[str, float]] = defaultdict(dict)
         for (src, dst), share in self.shares.items():
             towards[dst][src] = share
@@ -263,7 +263,6 @@ class _Sent(dict[Port, tuple[int, int]]):
     """Worked out port by port, when first asked for."""
 
     def __init__(self, counters: Mapping[tuple[str, str], Mapping[str, int]]) -> None:
-        """Of counters by node and port."""
         super().__init__()
         self._counters = counters
 
@@ -277,5 +276,5 @@ class _Sent(dict[Port, tuple[int, int]]):
 
 
 def is_counter(name: str, begin: str, end: str) -> bool:
-    """Whether a counter is one of these of any priority: `tx_prio3_bytes`."""
+    """True if a counter is one of these of any priority: `tx_prio3_bytes`."""
     return name.startswith(begin) and name.endswith(end) and name[len(begin) : len(name) - len(end)].isdigit()

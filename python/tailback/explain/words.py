@@ -9,22 +9,22 @@ from typing import Any
 
 from tailback import text
 from tailback.explain import faults, tiers
-from tailback.explain.groups import HOSTS
-from tailback.explain.kinds import KINDS, Kind
-from tailback.explain.outcome import MEANS, Asked
+from tailback.explain.groups import HOST_TIER
+from tailback.explain.kinds import KIND_OF_STAGE, Kind
+from tailback.explain.outcome import GOAL_MEANING, Asked
 from tailback.explain.outcome import shown as shown_value
 from tailback.explain.remedy import Remedy
-from tailback.explain.stages import FULL, SOME, Figure
+from tailback.explain.stages import FULL_BUSY_SHARE, NOTABLE_SHARE, Figure
 from tailback.explain.verdict import (
-    ALONE,
-    BROKEN,
-    COMPUTING,
-    FAILED,
-    INSIDE,
-    LATE,
+    BROKEN_KINDS,
+    FAILED_LINK,
+    INSIDE_SERVERS,
+    LITTLE_OFFERED,
+    MESSAGES_WAIT,
+    NO_CHANGE_HELPS,
     NOT_FULL,
-    NOTHING,
-    OFFERED,
+    NOTHING_DELIVERED,
+    RANKS_COMPUTE,
     WORTH_IT,
     Candidate,
     Symptom,
@@ -34,16 +34,16 @@ from tailback.explain.verdict import (
 from tailback.notebook import as_html
 from tailback.recorded.signals import PFC_PAUSE
 
-WIDTH = 100
-CLOSE = 0.8
+MAX_LINE_CHARACTERS = 100
+CLOSE_GAIN_SHARE = 0.8
 """Another change that gains this part of the best is within a fifth of it."""
-MOST_TRIED = 10
+MAX_TRIED_LISTED = 10
 """Trials that a page lists."""
 MOST_FULL = 3
 """Full stages beside the first that a page names."""
 FAR_BETTER = 1.0
 """A change that helps some by so much, a factor of two, is what a page begins with."""
-HALF = 0.5
+MIN_BUSY_OF_BOTH = 0.5
 """A stage that is busy for less of the time is not what two at once would relieve."""
 
 
@@ -63,7 +63,7 @@ def kind_of(verdict: Verdict, one: Candidate) -> Kind:
     if name == "cpu":
         sends = any(pair.src == one.stage.where for pair in verdict.seen.pairs)
         name = "sending cpu" if sends else "receiving cpu"
-    return KINDS[name]
+    return KIND_OF_STAGE[name]
 
 
 def _called(verdict: Verdict, one: Candidate, words: str) -> str:
@@ -81,8 +81,8 @@ def _called(verdict: Verdict, one: Candidate, words: str) -> str:
 
 
 def _tier(name: str) -> str:
-    """What a tier of links is called."""
-    if name == HOSTS:
+    """The name of a tier of links."""
+    if name == HOST_TIER:
         return "the links of hosts"
     low, _, high = name.partition("-")
     return f"the links between {low} and {high} switches" if low != high else "the links between switches"
@@ -90,7 +90,7 @@ def _tier(name: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Page:
-    """What there is to say. `headline` is where the bottleneck is, `reasons` are sentences, `evidence` the
+    """The answer. `headline` is where the bottleneck is, `reasons` are sentences, `evidence` the
     figures that they rest on.
     """
 
@@ -101,7 +101,7 @@ class Page:
     sure: str
     second: str
     bad: tuple[str, ...] = ()
-    """What is bad, and for whom; and what helps."""
+    """Symptoms, whom they affect, and what helps."""
 
     def __repr__(self) -> str:
         """As `tailback explain` prints it."""
@@ -122,7 +122,7 @@ def page(verdict: Verdict) -> Page:
     worst = max(verdict.symptoms, key=lambda one: one.gain, default=None)
     if worst is not None and worst.gain >= FAR_BETTER and worst.remedy is not None and worst.remedy.headline:
         first = verdict.candidates[0] if verdict.candidates and not verdict.none else None
-        if first is None or (first.remedy is not worst.remedy and first.stage.kind not in BROKEN):
+        if first is None or (first.remedy is not worst.remedy and first.stage.kind not in BROKEN_KINDS):
             return _of_symptom(verdict, found, worst.remedy, bad)
     return replace(found, bad=bad)
 
@@ -203,11 +203,11 @@ def _answered(verdict: Verdict) -> Page:
             shown_value(one.goal, one.after),
             shown_value(one.goal, one.before),
         )
-        for one in verdict.asked[:MOST_TRIED]
+        for one in verdict.asked[:MAX_TRIED_LISTED]
     ]
     if first.remedy.kind == "settings":
         lines = [
-            f"{MEANS[one.goal][:1].upper()}{MEANS[one.goal][1:]}{about}: {shown_value(one.goal, one.before)} before, "
+            f"{GOAL_MEANING[one.goal][:1].upper()}{GOAL_MEANING[one.goal][1:]}{about}: {shown_value(one.goal, one.before)} before, "
             f"{shown_value(one.goal, one.after)} with it."
             for one in verdict.asked
         ]
@@ -217,7 +217,7 @@ def _answered(verdict: Verdict) -> Page:
     if first.gain < WORTH_IT:
         return Page(
             f"Nothing that was tried helps {first.goal}{about} by {_percent(WORTH_IT)}.",
-            [f"It is {shown_value(first.goal, first.before)} ({MEANS[first.goal]})."],
+            [f"It is {shown_value(first.goal, first.before)} ({GOAL_MEANING[first.goal]})."],
             evidence,
             "Try --set with a change of your own.",
             f"{len(verdict.asked)} changes were tried, each in a run of its own, with one seed.",
@@ -234,7 +234,7 @@ def _answered(verdict: Verdict) -> Page:
     return Page(
         f"What helps {first.goal}{about} most is {name}: {shown_value(first.goal, first.after)} instead of "
         f"{shown_value(first.goal, first.before)}.",
-        [f"Compared by {MEANS[first.goal]}.", *([first.remedy.why] if first.remedy.why else [])],
+        [f"Compared by {GOAL_MEANING[first.goal]}.", *([first.remedy.why] if first.remedy.why else [])],
         evidence,
         says,
         "Fairly sure: it was measured in a run of its own, with one seed.",
@@ -255,27 +255,27 @@ def _remedy_name(verdict: Verdict, remedy: Remedy) -> str:
     return remedy.kind
 
 
-_ENDS = {
+_ENDED_BY_KIND = {
     "loss": "An end to the losses",
     "headroom": "An end to the losses",
     "buffer": "Unlimited buffers",
     "timer": "Longer timers",
     "reordering": "A transport that tolerates reordering",
-    FAILED: "The same without the failure",
+    FAILED_LINK: "The same without the failure",
 }
 
 
-_TWICE = {"window": "deep", "ring": "long", "credits": "many", "reads": "many"}
-"""What is doubled of a stage that has no speed."""
+_DOUBLED_ADJECTIVE = {"window": "deep", "ring": "long", "credits": "many", "reads": "many"}
+"""The adjective for a doubled stage that has no speed."""
 
 
-_CHANGES = {
+_CHANGE_BY_KIND = {
     "loss": "Without the losses,",
     "headroom": "Without the losses,",
     "buffer": "With unlimited buffers,",
     "timer": "With longer timers,",
     "reordering": "With a transport that tolerates reordering,",
-    FAILED: "Without the failure,",
+    FAILED_LINK: "Without the failure,",
     "window": "With twice the window,",
     "ring": "With a ring twice as long,",
     "credits": "With twice the credits,",
@@ -284,28 +284,30 @@ _CHANGES = {
 
 
 def _changed(one: Candidate) -> str:
-    """What a trial changed, as the beginning of a sentence."""
+    """The change of a trial, as the beginning of a sentence."""
     if one.remedy is not None and one.remedy.name:
         return f"With {one.remedy.name},"
     faster = "With all of them twice as fast," if one.group else "With twice its speed,"
-    return _CHANGES.get(one.stage.kind, faster)
+    return _CHANGE_BY_KIND.get(one.stage.kind, faster)
 
 
 def _tried(verdict: Verdict) -> list[Figure]:
-    """What each trial gave. A group of one stage has the name of that stage, and is the same trial."""
+    """Gains of the trials. A group of one stage has the name of that stage, and is the same trial."""
     gains: dict[str, float] = {}
     for one in verdict.tried:
         gains.setdefault(_named(verdict, one), one.gain or 0.0)
-    return [Figure(f"tried: {name}", _signed(gain), "") for name, gain in list(gains.items())[:MOST_TRIED]]
+    return [
+        Figure(f"tried: {name}", _signed(gain), "") for name, gain in list(gains.items())[:MAX_TRIED_LISTED]
+    ]
 
 
 def _named(verdict: Verdict, one: Candidate) -> str:
     if one.remedy is not None and one.remedy.name:
         return one.remedy.name
-    if one.stage.kind in _ENDS:
-        return _ENDS[one.stage.kind].lower()
+    if one.stage.kind in _ENDED_BY_KIND:
+        return _ENDED_BY_KIND[one.stage.kind].lower()
     name = _called(verdict, one, kind_of(verdict, one).name)
-    return f"{name}, twice as {_TWICE.get(one.stage.kind, 'fast')}"
+    return f"{name}, twice as {_DOUBLED_ADJECTIVE.get(one.stage.kind, 'fast')}"
 
 
 def _sure_of_trials(verdict: Verdict) -> str:
@@ -326,7 +328,7 @@ def _sure_of_trials(verdict: Verdict) -> str:
     if first.seeds != 2:
         doubts.append("with one seed only" if first.seeds == 1 else "with another seed it gained much less")
     rest = [one for one in verdict.tried if not _same_group(verdict, first, one)]
-    close = [one for one in rest if (one.gain or 0.0) >= CLOSE * (first.gain or 0.0)]
+    close = [one for one in rest if (one.gain or 0.0) >= CLOSE_GAIN_SHARE * (first.gain or 0.0)]
     if close:
         more = f" and by {text.plural(len(close) - 1, 'other change')}" if len(close) > 1 else ""
         doubts.append(f"about as much was gained by {_named(verdict, close[0])}{more}")
@@ -370,24 +372,24 @@ def _percent(gain: float) -> str:
 def _nothing(verdict: Verdict) -> Page:
     seen = verdict.seen
     reasons = {
-        OFFERED: "Messages are done about as fast as they come: the network carries "
+        LITTLE_OFFERED: "Messages are done about as fast as they come: the network carries "
         "what it is given. Completion times may still suffer from queues that come and go.",
-        ALONE: "What is full has a neighbour that is nearly as full: no single change that was tried "
+        NO_CHANGE_HELPS: "What is full has a neighbour that is nearly as full: no single change that was tried "
         "carries 5 % more.",
         NOT_FULL: "No stage is busy all the time with traffic waiting before it.",
-        COMPUTING: f"Ranks compute {text.share(seen.computing)} of the time of their jobs: an infinitely "
+        RANKS_COMPUTE: f"Ranks compute {text.share(seen.computing)} of the time of their jobs: an infinitely "
         "fast network would save them only the rest.",
-        LATE: f"For {text.share(seen.begins_late)} of the run messages that ranks waited for, one behind the "
+        MESSAGES_WAIT: f"For {text.share(seen.begins_late)} of the run messages that ranks waited for, one behind the "
         "other, waited for the send latency before they began: the network had nothing to carry.",
-        INSIDE: "Ranks wait for messages inside servers, and for none in the network.",
-        NOTHING: "Nothing was delivered in the span that is explained: there is no throughput "
+        INSIDE_SERVERS: "Ranks wait for messages inside servers, and for none in the network.",
+        NOTHING_DELIVERED: "Nothing was delivered in the span that is explained: there is no throughput "
         "to explain. Look at faults, timeouts and drops.",
     }
     fullest = max((one.stage.use for one in verdict.candidates), default=0.0)
     two_at_once = "Try two stages at once: the fullest, and the next that its data passes."
-    if fullest < FULL:
-        reasons[ALONE] = "Nothing is full, and no single change that was tried carries 5 % more."
-    if fullest < HALF:
+    if fullest < FULL_BUSY_SHARE:
+        reasons[NO_CHANGE_HELPS] = "Nothing is full, and no single change that was tried carries 5 % more."
+    if fullest < MIN_BUSY_OF_BOTH:
         two_at_once = (
             "Try more at a time: messages, queue pairs, channels. The fullest stage is busy "
             f"{text.share(fullest)} of the time, and senders wait for something else."
@@ -398,11 +400,11 @@ def _nothing(verdict: Verdict) -> Page:
         figures += [one for one in candidate.stage.figures[:2] if one not in figures]
     figures += _tried(verdict)
     following = {
-        OFFERED: "Try more traffic, to find what gives way first.",
-        COMPUTING: "Try shorter computation, or collectives that overlap with it.",
-        LATE: "Try another AS_SEND_LAT: docs/simai.md says how SimAI reads it.",
-        INSIDE: "Try a faster link inside servers (servers.rate), or another algorithm.",
-        NOTHING: "Try tailback run with a longer run.duration.",
+        LITTLE_OFFERED: "Try more traffic, to find what gives way first.",
+        RANKS_COMPUTE: "Try shorter computation, or collectives that overlap with it.",
+        MESSAGES_WAIT: "Try another AS_SEND_LAT: docs/simai.md says how SimAI reads it.",
+        INSIDE_SERVERS: "Try a faster link inside servers (servers.rate), or another algorithm.",
+        NOTHING_DELIVERED: "Try tailback run with a longer run.duration.",
     }
     return Page(
         f"Nothing is the bottleneck: {verdict.none}.",
@@ -434,14 +436,14 @@ def _sure(verdict: Verdict) -> str:
     doubts = []
     if verdict.candidates and not verdict.none:
         first = verdict.candidates[0]
-        if first.stage.use < FULL and first.stage.kind not in ("loss", "headroom"):
+        if first.stage.use < FULL_BUSY_SHARE and first.stage.kind not in ("loss", "headroom"):
             doubts.append(f"it is busy {text.share(first.stage.use)} of the time, as senders hold back")
         if first.stage.kind in ("window", "throttle", "reads"):
             doubts.append("it shows only in that nothing else is full")
-        if len(verdict.candidates) > 1 and verdict.candidates[1].held > CLOSE * first.held:
+        if len(verdict.candidates) > 1 and verdict.candidates[1].held > CLOSE_GAIN_SHARE * first.held:
             doubts.append("as much traffic waits elsewhere")
         doubts += tiers.doubts(verdict.groups, first)
-    if seen.sent_again > SOME:
+    if seen.sent_again > NOTABLE_SHARE:
         doubts.append(f"{text.share(seen.sent_again)} of all packets were retransmitted")
     if not seen.meta["complete"]:
         doubts.append("the run was cut short")
@@ -457,7 +459,7 @@ def _second(verdict: Verdict) -> str:
         if not rest or worth(rest[0]) < WORTH_IT:
             return f"Nothing{'' if verdict.none else ' else'} that was tried gains {_percent(WORTH_IT)}."
         return f"Next best: {_named(verdict, rest[0])}, {_signed(rest[0].gain or 0.0)}."
-    full = [one for one in rest if one.stage.use >= FULL][:MOST_FULL]
+    full = [one for one in rest if one.stage.use >= FULL_BUSY_SHARE][:MOST_FULL]
     if not full:
         return f"No {'' if verdict.none else 'other '}stage is full."
     names = [
@@ -467,7 +469,7 @@ def _second(verdict: Verdict) -> str:
     return f"Also full: {'; '.join(names)}."
 
 
-def as_text(page: Page, width: int = WIDTH) -> str:
+def as_text(page: Page, width: int = MAX_LINE_CHARACTERS) -> str:
     """For the terminal, in lines of at most `width`, except for figures."""
     lines = [page.headline, ""]
     lines += textwrap.wrap(" ".join(page.reasons), width)

@@ -201,7 +201,7 @@ _HEADER_WINDOWS_BYTES = (1 << 10, 1 << 14, 1 << 20)
 
 
 def _pages_bytes(file: BinaryIO, group_rows: list[int]) -> list[int]:
-    """What the pages of each row group unpack to, by their own headers.
+    """Unpacked size of the pages of each row group, by their own headers.
 
     Raises:
         ValueError: a header is damaged, or says that a page has more values than its group has rows.
@@ -228,7 +228,7 @@ def _pages_bytes(file: BinaryIO, group_rows: list[int]) -> list[int]:
 
 
 def _column_pages_bytes(file: BinaryIO, size: int, about: dict[int, Any], rows: int) -> Iterator[int]:
-    """What each page of a column of a row group unpacks to."""
+    """Unpacked size of each page of a column of a row group."""
     if not about[_COLUMN_VALUES]:
         return  # no page is read then
     begin = about[_DATA_PAGE_OFFSET]

@@ -226,7 +226,7 @@ def _profile(tables: Tables, table: str, what: str, classes: set[int]) -> str | 
 
 
 def _is_zero(name: str, profile: Entry) -> bool:
-    """Whether a profile gives a port no memory: see the zero profiles of SONiC's
+    """True if a profile gives a port no memory: see the zero profiles of SONiC's
     cfgmgr/buffermgrdyn.cpp and of the zero_profiles.json of its platforms, which have size 0 with
     dynamic_th -8, the least that there is, or with static_th 0.
     """

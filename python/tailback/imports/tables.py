@@ -212,7 +212,7 @@ def _nested(data: dict[str, Any]) -> dict[str, Any]:
     """The tables of a dump with keys `TABLE|KEY`, as redis-dump writes it; other data are unchanged."""
     if not any("|" in name for name in data):
         return data
-    tables: dict[str, Any] = Repeating([])
+    tables = Repeating([])
     tables.repeated = getattr(data, "repeated", [])
     for name, entry in data.items():
         table, separator, key = name.partition("|")

@@ -224,8 +224,8 @@ def _pool_bytes(buffer: Mapping[str, Any], priority: int) -> int:
     """Size of the pool that a priority draws on."""
     pools = buffer["pools"]
     if pools is None:
-        return buffer["shared_bytes"]
-    return pools["lossless_bytes" if priority in buffer["lossless"] else "lossy_bytes"]
+        return int(buffer["shared_bytes"])
+    return int(pools["lossless_bytes" if priority in buffer["lossless"] else "lossy_bytes"])
 
 
 def _route(network: Network, src: str, dst: str) -> list[str]:

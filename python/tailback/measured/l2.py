@@ -28,7 +28,7 @@ EXPERIMENT_ALPHA, ARCHIVE_ALPHA = 0.25, 8.0
 """Dynamic thresholds of the two set-ups of the switch, by its configuration."""
 DEFAULT_BETA = 717
 POLICED_GBPS = 20.9
-"""What a policer of 20 Gbit/s lets through beside the overhead of VxLAN, which counts at the meter."""
+"""Payload rate behind a policer of 20 Gbit/s, whose meter counts the overhead of VxLAN."""
 POLICER_BURST = "256KB"
 """Assumption: the policer's burst is not given. A queue this short delays by 0.1 ms at most."""
 

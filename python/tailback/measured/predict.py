@@ -129,7 +129,7 @@ class Predictions:
 
 
 def compare_cell(lab: Lab, outcome: Outcome) -> list[Compared]:
-    """Whatever of a cell was measured."""
+    """The measured values of a cell."""
     found = []
     for quantity in lab.quantities:
         if quantity.name not in outcome.cell.measured:

@@ -25,7 +25,7 @@ from tailback.metrics.links import ideal_payload_share
 from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 
-_INSIDE = -1
+_SERVER_TIER = -1
 """The tier of a cut around each rank where servers have links of their own."""
 
 
@@ -61,7 +61,7 @@ def bound(result: Recorded, job: dict[str, Any], plan: dict[str, Any]) -> Bound:
 
 
 def _place(tier: int, heads: list[str], servers: bool) -> str:
-    if tier == _INSIDE:
+    if tier == _SERVER_TIER:
         return "the links inside servers, and the links of hosts"
     if tier or not servers:
         return place(tier, heads)
@@ -97,7 +97,7 @@ def _parts(
             for hosts in servers.values():
                 if len(hosts) > 1:
                     inside[part_of[hosts]] += plan["domain"]["rate"]
-            yield _INSIDE, part_of, inside, heads
+            yield _SERVER_TIER, part_of, inside, heads
         if plan["domain"] is None:
             yield tier, part_of, rates, heads
             continue
@@ -136,7 +136,7 @@ def _least_way(result: Recorded) -> float:
     return float(way / PS_PER_S)
 
 
-ALIKE = 1.001
+EQUAL_TIME_FACTOR = 1.001
 """Cuts that need the same time, except for rounding."""
 
 
@@ -159,7 +159,7 @@ def bound_of_messages(
         # A part without a link out has no traffic out of it either.
         times = np.divide(bits, rates * payload_share, out=np.zeros(len(rates)), where=rates > 0)
         worst = float(times.max(initial=0.0))
-        alike = np.flatnonzero(times * ALIKE >= worst)
+        alike = np.flatnonzero(times * EQUAL_TIME_FACTOR >= worst)
         if worst > 0:
             found.append((worst, place(tier, [heads[one] for one in alike]), tier))
     if not found:

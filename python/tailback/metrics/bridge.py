@@ -79,7 +79,7 @@ def _bridge(result: Recorded) -> dict[str, Any] | None:
     }
 
 
-BUSY = 0.95
+FULL_CORE_SHARE = 0.95
 """A core that is busy for this share of the run limits what passes it."""
 
 
@@ -97,7 +97,7 @@ def bridge_findings(result: Recorded) -> list[Finding]:
         found.append(Finding("Write latency", text.duration(test["median_s"]), words))
     bridge = summary["bridge"]
     if bridge is not None:
-        full = bridge["busy"] >= BUSY
+        full = bridge["busy"] >= FULL_CORE_SHARE
         words = (
             f"of the time {bridge['bridge']}'s core {bridge['core']} was in softirq or at interrupts"
             f"{': it limits what the bridge forwards' if full else ''}. Receive rings were full for "

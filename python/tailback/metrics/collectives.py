@@ -81,7 +81,7 @@ class TrainingJob(NamedTuple):
     done: int
     iteration_s: float | None
     computed_s: float
-    """What each rank computes in a repetition; of a graph or of inputs, the rank that computes longest."""
+    """Computing time per rank and repetition; of a graph or of inputs, that of the rank that computes longest."""
     graphs: int
     """Steps that are graphs of operations."""
 
@@ -250,7 +250,7 @@ def _step(
 
 
 def congestion(late: dict[str, Any]) -> int:
-    """What a message took beyond an empty network and others of its sender, ps."""
+    """Time of a message beyond an empty network and others of its sender, ps."""
     return int(late["end_ps"] - late["start_ps"] - late["ideal_ps"] - late["behind_ps"])
 
 
@@ -346,10 +346,10 @@ metric_at(
 
 MAX_LINES = 4
 """Findings about collectives: those that are alike share a line, and the slowest come first."""
-_ALIKE = ("kind", "algorithm", "ranks", "size_bytes")
-WORTH_NAMING = 0.01
+_EQUAL_FIELDS = ("kind", "algorithm", "ranks", "size_bytes")
+MIN_NAMED_SHARE = 0.01
 """Part of a collective's time from which what took it is named."""
-_PARTS = {
+_PART_NAMES = {
     "network_s": "messages in an empty network",
     "behind_s": "messages behind others of the same sender",
     "congestion_s": "congestion: queues, pauses and retransmitted packets",
@@ -369,7 +369,7 @@ def collective_findings(result: Recorded) -> list[Finding]:
         found = [_iterations(summary["training_jobs"])]
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for one in summary.get("collectives", []):
-        groups.setdefault(tuple(one[key] for key in _ALIKE), []).append(one)
+        groups.setdefault(tuple(one[key] for key in _EQUAL_FIELDS), []).append(one)
     slowest_first = sorted(groups.values(), key=lambda group: -max(one["mean_s"] for one in group))
     found += [_group(group) for group in slowest_first[:MAX_LINES]]
     if left := slowest_first[MAX_LINES:]:
@@ -434,9 +434,9 @@ def _in_words(one: dict[str, Any]) -> Finding:
         if one["done"] > 1
         else ""
     )
-    parts = sorted(((one[name], words) for name, words in _PARTS.items()), reverse=True)
+    parts = sorted(((one[name], words) for name, words in _PART_NAMES.items()), reverse=True)
     named = [
-        f"{text.duration(time)} {words}" for time, words in parts if time >= WORTH_NAMING * one["mean_s"]
+        f"{text.duration(time)} {words}" for time, words in parts if time >= MIN_NAMED_SHARE * one["mean_s"]
     ]
     if one["kind"] == "graph":
         words = f"graph between {text.plural(one['ranks'], 'rank')} of {one['job']}{spread}."
@@ -452,7 +452,7 @@ def _in_words(one: dict[str, Any]) -> Finding:
         words += f" It cannot take less than {text.duration(one['bound_s'])}, for {one['bound_at']}."
     words += f" The last rank{_whose(one)} waited for: {', '.join(named)}."
     worst = one["worst"]
-    if worst is not None and worst["congestion_s"] >= WORTH_NAMING * one["mean_s"]:
+    if worst is not None and worst["congestion_s"] >= MIN_NAMED_SHARE * one["mean_s"]:
         words += (
             f" The message that congestion held up longest, {text.duration(worst['congestion_s'])}, went "
             f"from {worst['src']} to {worst['dst']} at {text.duration(worst['start_s'])}"

@@ -1,4 +1,4 @@
-"""What the last rank waited for, of runs of another simulator's inputs (ASTRA-sim's, SimAI's).
+"""The critical path of the last rank, in runs of another simulator's inputs (ASTRA-sim's, SimAI's).
 
 Everything that a rank does it does when something has happened: a time has come, or a message is there. So
 each event has one before it, and from the end of the last rank a chain of them goes back to the beginning.
@@ -102,7 +102,7 @@ def _critical_paths(result: Recorded) -> list[dict[str, Any]]:
 
 WORTH_NAMING = 0.01
 """Part of the run's time from which what took it is named."""
-PARTS = {
+PART_NAMES = {
     "compute_s": "computing",
     "network_s": "messages in an empty network",
     "behind_s": "messages behind others of the same sender",
@@ -121,10 +121,10 @@ def critical_path_findings(result: Recorded) -> list[Finding]:
 
 
 def parts(path: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """What the last rank waited for, the most first, and how long, in seconds."""
-    for time_s, words in sorted(((path[name], words) for name, words in PARTS.items()), reverse=True):
+    """Causes for which the last rank waited, with seconds, the longest first."""
+    for time_s, words in sorted(((path[name], words) for name, words in PART_NAMES.items()), reverse=True):
         if time_s >= WORTH_NAMING * path["end_s"]:
-            again = words == PARTS["queued_s"] and path["resent_packets"]
+            again = words == PART_NAMES["queued_s"] and path["resent_packets"]
             yield words + (f", {text.plural(again, 'packet')} retransmitted" if again else ""), time_s
 
 

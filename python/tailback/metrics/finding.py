@@ -1,4 +1,4 @@
-"""What a finding is, and all findings of a run in words: a short statement each, made of its metrics."""
+"""Findings of a run: a short statement each, made of its metrics."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def not_counted(result: Recorded, what: str, *counters: str) -> Finding | None:
 
 
 def since_in_words(summary: dict[str, Any]) -> str:
-    """What the goodput and fairness figures are about, in words."""
+    """The part of the run that goodput and fairness are measured in, in words."""
     if summary["convergence_s"] is None:
         if not summary["flows"]["writers"]:
             return "over the whole run"

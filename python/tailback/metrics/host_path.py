@@ -51,13 +51,13 @@ def ddio_misses(result: Recorded, since: Since = "start") -> float:
 
 @metric("B/s")
 def memory_traffic(result: Recorded, since: Since = "start") -> float:
-    """What cores and I/O together move to and from memory (PCM)."""
+    """Memory traffic of cores and I/O together (PCM)."""
     return _greatest(result, ["memory_cpu_bps", "memory_nic_bps"], since) / 8
 
 
 @metric("B/s")
 def cores_memory_traffic(result: Recorded, since: Since = "start") -> float:
-    """What cores move to and from memory."""
+    """Memory traffic of cores."""
     return _greatest(result, ["memory_cpu_bps"], since) / 8
 
 

@@ -23,7 +23,7 @@ from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 
 ALL_TO_ALL = "all-to-all"
-KINDS = (ALL_TO_ALL, "permutation", "flows")
+JOB_KINDS = (ALL_TO_ALL, "permutation", "flows")
 """Kinds of traffic whose messages are one job; arrivals at random, or burst after burst, are none."""
 
 
@@ -53,7 +53,7 @@ class Job(NamedTuple):
         return None if self.time_s is None else self.bound_s / self.time_s
 
 
-_COLUMNS = ("src", "dst", "message_bytes", "state", "start_ps", "end_ps")
+_MESSAGE_COLUMNS = ("src", "dst", "message_bytes", "state", "start_ps", "end_ps")
 
 
 def jobs(result: Recorded) -> list[Job]:
@@ -63,9 +63,9 @@ def jobs(result: Recorded) -> list[Job]:
         return []
     single = pc.is_valid(flows.column("ideal_fct_ps"))
     items = sorted(pc.unique(pc.filter(flows.column("item"), single)).to_pylist(), key=text.natural)
-    items = [item for item in items if re.sub(r"\d+$", "", item) in KINDS]
+    items = [item for item in items if re.sub(r"\d+$", "", item) in JOB_KINDS]
     # Filtering takes as long as what it keeps has columns.
-    columns = flows.select(_COLUMNS)
+    columns = flows.select(_MESSAGE_COLUMNS)
     of_items = (
         (item, pc.filter(columns, pc.and_(single, pc.equal(flows.column("item"), item)))) for item in items
     )

@@ -1,4 +1,4 @@
-"""What the links of hosts carry."""
+"""Load of the hosts' links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def line_rate(result: Recorded, hosts: list[str]) -> float:
 
 @metric("bit/s", "goodput.line_rate_bps")
 def capacity(result: Recorded) -> float:
-    """What the hosts' links allow, bit/s: all senders' or all receivers' line rates together, the smaller."""
+    """Capacity of the hosts' links, bit/s: all senders' or all receivers' line rates together, the smaller."""
     return min(line_rate(result, result.senders), line_rate(result, result.receivers))
 
 

@@ -107,7 +107,7 @@ def _by_queue(result: Recorded) -> list[dict[str, Any]]:
 
 
 def _told_in_words(losses: dict[str, Any]) -> str:
-    """What senders learnt losses from, or took for losses."""
+    """NAKs, timeouts and other signs by which senders noticed losses."""
     told = []
     if losses["naks"]:
         told.append(

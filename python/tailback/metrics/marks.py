@@ -22,14 +22,14 @@ def marked_packets(result: Recorded, since: Since = "start") -> float:
     return counted(result, CE_MARK, since)
 
 
-ARRIVED = ("delivered", "discarded_out_of_order", "discarded_duplicate")
+ARRIVED_OUTCOMES = ("delivered", "discarded_out_of_order", "discarded_duplicate")
 
 
 @metric("count", "signals.arrived_packets", whole=True)
 def arrived_packets(result: Recorded) -> int:
     """RoCE data packets that reached their receivers, those that were then discarded included."""
     data = result.meta["conservation"]["data_packets"]
-    return sum(int(data.get(name, 0)) for name in ARRIVED)
+    return sum(int(data.get(name, 0)) for name in ARRIVED_OUTCOMES)
 
 
 @metric("count", "signals.arrived_marked_packets", whole=True)

@@ -1,4 +1,4 @@
-"""What a metric is, and the table of all: each is declared once, beside the code that computes it.
+"""Metrics and the table of all: each is declared once, beside the code that computes it.
 
 `@metric` declares a number: its unit, where it stands in summary.json, and, for a main metric, its title. What is
 no number, and sections whose values belong together, are declared with `@part`. From these declarations come
@@ -32,14 +32,14 @@ class Metric:
     unit: str
     """share, s, bit/s, B/s, B, MiB/s, count or index."""
     label: str
-    """What tables call it."""
+    """Its name in tables."""
     params: tuple[tuple[str, Any], ...] = ()
     path: tuple[str, ...] = ()
     """Its place in summary.json; empty for a function."""
     about: str = field(default="", compare=False, repr=False)
     """The definition in one line."""
     main: bool = field(default=False, compare=False, repr=False)
-    """Whether tables of several runs show it without being asked."""
+    """True if tables of several runs show it without being asked."""
     says: str = field(default="", compare=False, repr=False)
     """The finding: what stands behind its value in a sentence. Others are made by `tailback.metrics.finding`."""
     function: Callable[..., float] | None = field(default=None, compare=False, repr=False)
@@ -62,7 +62,7 @@ class Metric:
         return [one.name for one in every if one.default is inspect.Parameter.empty]
 
     def unknown_in(self, items: Collection[str], hosts: Collection[str]) -> str | None:
-        """What is asked for and is not in a run of these traffic items and hosts; None where nothing is."""
+        """The parameter that names no traffic item or host of the run, as a message; None if all exist."""
         for key, known in (("item", items), ("host", hosts)):
             value = dict(self.params).get(key)
             if value is not None and value not in known:
@@ -71,7 +71,7 @@ class Metric:
 
     @property
     def asked(self) -> str | dict[str, Any]:
-        """What `named` gives this one for."""
+        """The argument of `named` that gives this metric."""
         return self.label if self.path else {"measure": self.name, **dict(self.params)}
 
     def __call__(self, result: Recorded, **params: Any) -> float:
@@ -112,9 +112,9 @@ class Section:
     """A key of summary.json, and what it is made of."""
 
     applies: Applies | None = None
-    """Whether a run has it."""
+    """True if a run has it."""
     left_out: bool = False
-    """Whether it is left out of other runs, rather than null."""
+    """True if it is left out of other runs, rather than null."""
     parts: dict[tuple[str, ...], Callable[[Recorded], Any]] = field(default_factory=dict)
 
     def of(self, result: Recorded) -> Any:
@@ -281,13 +281,13 @@ def never(summary: Mapping[str, Any], path: Sequence[str]) -> str | None:
 
 MAX_COLLECTIVES = 8
 """Collectives with a row of their own in a table of several runs; of more, only the slowest."""
-_WHAT = "a measure, or a figure of summary.json such as fct.all.slowdown.p99"
-_UNITS = (("_bps", "bit/s"), ("_bytes", "B"), ("_s", "s"), ("share", "share"), ("packets", "count"))
+_EXPECTED_METRIC = "a measure, or a figure of summary.json such as fct.all.slowdown.p99"
+_UNIT_BY_SUFFIX = (("_bps", "bit/s"), ("_bytes", "B"), ("_s", "s"), ("share", "share"), ("packets", "count"))
 """The names of keys in summary.json carry their units; of what a `part` gives nothing else declares them."""
 
 
 def main_metrics(summaries: Iterable[Mapping[str, Any]] = ()) -> list[Metric]:
-    """What tables of several runs show, with a row for each of a few collectives of these runs."""
+    """Metrics of tables of several runs, with a row for each of a few collectives of these runs."""
     every = (one.get("collective_times") or {} for one in summaries)
     names = list(dict.fromkeys(name for times in every for name in times.get("mean_s", {})))
     if not 1 < len(names) <= MAX_COLLECTIVES:
@@ -341,7 +341,9 @@ def _one(index: int, given: str | Mapping[str, Any]) -> Metric:
         if name in METRICS:
             return replace(METRICS[name], label=name)
         parts = reversed(name.split("."))  # of fct.all.fct_s.p50 the last but one has it
-        unit = next((unit for part in parts for ending, unit in _UNITS if part.endswith(ending)), "index")
+        unit = next(
+            (unit for part in parts for ending, unit in _UNIT_BY_SUFFIX if part.endswith(ending)), "index"
+        )
         return Metric(name, unit, name, path=tuple(name.split(".")))
     functions = {name: one for name, one in METRICS.items() if not one.path}
     if name in functions:
@@ -361,11 +363,11 @@ def _one(index: int, given: str | Mapping[str, Any]) -> Metric:
         words = "".join(f" {key} {value}" for key, value in params.items())
         return replace(functions[name], label=functions[name].label + words, params=tuple(params.items()))
     likely = one_of(name, sorted(functions)) if name else "a name"
-    raise _refused(index, f"found {name or 'nothing'}, expected {_WHAT}: {likely}")
+    raise _refused(index, f"found {name or 'nothing'}, expected {_EXPECTED_METRIC}: {likely}")
 
 
 class _Option(NamedTuple):
-    """What a parameter takes: words, numbers within bounds, or any text."""
+    """Values that a parameter takes: words, numbers within bounds, or any text."""
 
     expected: str
     words: tuple[str, ...] = ()
@@ -377,25 +379,25 @@ def _text(of: str) -> _Option:
     return _Option(f"the name of {of}", any_text=True)
 
 
-_LENGTH = _Option("a number of seconds above 0", takes=lambda value: value > 0)
-_TIME = _Option("a number of seconds, 0 or more", takes=lambda value: value >= 0)
-_WHOLE = _Option("a whole number, 0 or more", takes=lambda value: value >= 0 and value == int(value))
+_POSITIVE_SECONDS = _Option("a number of seconds above 0", takes=lambda value: value > 0)
+_SECONDS = _Option("a number of seconds, 0 or more", takes=lambda value: value >= 0)
+_WHOLE_NUMBER = _Option("a whole number, 0 or more", takes=lambda value: value >= 0 and value == int(value))
 OPTIONS = {
     "since": _Option(
         "start, all_started, settled, convergence, steady or a number of seconds",
         ("start", "all_started", "settled", "convergence", "steady"),
         lambda value: value >= 0,
     ),
-    "until_s": _TIME,
-    "window_s": _LENGTH,
-    "scaled_to_s": _LENGTH,
+    "until_s": _SECONDS,
+    "window_s": _POSITIVE_SECONDS,
+    "scaled_to_s": _POSITIVE_SECONDS,
     "scaled_to_packets": _Option("a number above 0", takes=lambda value: value > 0),
     "tolerance": _Option("a number above 0", takes=lambda value: value > 0),
     "percentile": _Option("a number from 0 to 100", takes=lambda value: 0 <= value <= 100),
     "priority": _Option("a whole number from 0 to 7", takes=lambda value: value in range(8)),
-    "core": _WHOLE,
-    "least": _WHOLE,
-    "us": _WHOLE,
+    "core": _WHOLE_NUMBER,
+    "least": _WHOLE_NUMBER,
+    "us": _WHOLE_NUMBER,
     "protocol": _Option("roce or tcp", ("roce", "tcp")),
     "purpose": _Option("irq, softirq or guest", ("irq", "softirq", "guest")),
     "item": _text("a traffic item, such as write0"),
@@ -405,7 +407,7 @@ OPTIONS = {
     "of": _text("a counter"),
     "to": _text("a counter"),
 }
-"""What the parameters of metrics take, by their names."""
+"""Values that the parameters of metrics take, by their names."""
 
 
 def _option(index: int, asked: Metric, key: str, value: Any) -> Any:
@@ -423,7 +425,7 @@ def _option(index: int, asked: Metric, key: str, value: Any) -> Any:
             taken = float(value)
     if option.takes is None or not math.isfinite(taken) or not option.takes(taken):
         raise _refused(index, f"found {found(value)} for {key} of {asked.name}, expected {option.expected}")
-    return int(taken) if option in (_WHOLE, OPTIONS["priority"]) else taken
+    return int(taken) if option in (_WHOLE_NUMBER, OPTIONS["priority"]) else taken
 
 
 def _refused(index: int, words: str) -> InputError:

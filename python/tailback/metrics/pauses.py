@@ -51,7 +51,7 @@ def paused_time(result: Recorded) -> float:
 
 
 def _paused(result: Recorded) -> list[dict[str, Any]]:
-    """What each priority of a port counted, of those that were paused or got PFC frames."""
+    """Counters of each priority of a port that was paused or got PFC frames."""
     return [pause for pause in result.meta["pauses"] if pause["rx_frames"] or pause["paused_ps"]]
 
 

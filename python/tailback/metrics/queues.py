@@ -25,7 +25,7 @@ class Standing(NamedTuple):
     share: float
 
 
-_STANDING = ("egress", "tx-ring", "qdisc", "rx-ring")
+_NETWORK_QUEUE_KINDS = ("egress", "tx-ring", "qdisc", "rx-ring")
 """Queues of the network: of switches and of bridges."""
 
 
@@ -41,7 +41,8 @@ def standing_queue(result: Recorded, since: Since = "start") -> Standing | None:
         return None
     bins = result.bins
     names = sorted(
-        (queue["queue"] for queue in result.meta["queues"] if queue["kind"] in _STANDING), key=natural
+        (queue["queue"] for queue in result.meta["queues"] if queue["kind"] in _NETWORK_QUEUE_KINDS),
+        key=natural,
     )
     means = {name: bins.mean(bins.values(name, "queue_mean_bytes"), begin) for name in names}
     total = sum(means.values())
@@ -96,7 +97,7 @@ metric_at(
 def standing_queue_finding(result: Recorded) -> Finding:
     summary = summarise(result)
     standing, some = summary["standing_queue"], summary["queues_chosen"]
-    if standing is None and not any(queue["kind"] in _STANDING for queue in result.meta["queues"]):
+    if standing is None and not any(queue["kind"] in _NETWORK_QUEUE_KINDS for queue in result.meta["queues"]):
         network = result.setup.network
         if "lab" not in result.meta and not network.switches and not network.bridges:
             words = "There is no switch, and so no egress queue: links lead from host to host. What waits, waits in hosts."

@@ -19,12 +19,12 @@ from tailback.recorded.run import Recorded
 
 Array = npt.NDArray[np.float64]
 
-COLUMN = "min_rate_wait_ps"
+WAIT_COLUMN = "min_rate_wait_ps"
 """In the flow table only where a queue pair waited so."""
 
 
 class AtMinRate(NamedTuple):
-    """What it came to; times in seconds."""
+    """Queue pairs that waited at the lowest rate; times in seconds."""
 
     queue_pairs: int
     of: int
@@ -42,7 +42,7 @@ class AtMinRate(NamedTuple):
     others_s: float | None
     """The longest that a message took whose queue pair never waited so; none: there is no such message."""
     otherwise_bps: float
-    """What a queue pair sent on average while it did not wait so."""
+    """Mean rate of a queue pair while it did not wait at the lowest rate."""
     delivered_bytes: float
     """By all of them."""
 
@@ -50,10 +50,10 @@ class AtMinRate(NamedTuple):
 def at_min_rate(result: Recorded) -> AtMinRate | None:
     """None: no queue pair waited so."""
     flows = result.flows
-    if COLUMN not in flows.column_names:
+    if WAIT_COLUMN not in flows.column_names:
         return None
     column = partial(_numbers, result)
-    waited, start, end = column(COLUMN), column("start_ps"), column("end_ps")
+    waited, start, end = column(WAIT_COLUMN), column("start_ps"), column("end_ps")
     ran = np.where(np.isnan(end), result.bins.end_s * PS_PER_S, end) - start
     waits = waited > 0
     if not waits.any():
@@ -89,7 +89,7 @@ def min_rate_share(result: Recorded) -> float:
     ran = float(np.nansum(np.where(np.isnan(end), result.bins.end_s * PS_PER_S, end) - start))
     if ran <= 0:
         return NAN
-    return float(np.nansum(_numbers(result, COLUMN))) / ran if COLUMN in flows.column_names else 0.0
+    return float(np.nansum(_numbers(result, WAIT_COLUMN))) / ran if WAIT_COLUMN in flows.column_names else 0.0
 
 
 def _numbers(result: Recorded, name: str) -> Array:

@@ -162,7 +162,7 @@ def faults_finding(result: Recorded) -> list[Finding]:
 
 @finding(6, everywhere=True)
 def skipped_finding(result: Recorded) -> list[Finding]:
-    """What was not simulated by packets, and how sure it is."""
+    """The part that was not simulated by packets, and its stated error."""
     skipped = summarise(result).get("skipped")
     return [] if skipped is None else [_skipped_in_words(skipped)]
 
@@ -187,7 +187,7 @@ def _skipped_in_words(skipped: dict[str, Any]) -> Finding:
     return Finding("Skipped", text.share(skipped["share"]), words, tone)
 
 
-LACKS = "It tells no queues of NICs, PCIe or memory, no single packets, and of throughput the mean."
+LAB_LACKS = "It tells no queues of NICs, PCIe or memory, no single packets, and of throughput the mean."
 """Of any lab, beside a simulation."""
 
 
@@ -197,9 +197,7 @@ def lab_findings(result: Recorded) -> list[Finding]:
     lab = result.meta.get("lab")
     if lab is None:
         return []
-    words = (
-        f"by {lab['tool']} of the test {lab['test']} in {text.duration(lab['seconds'])}: a real lab. {LACKS}"
-    )
+    words = f"by {lab['tool']} of the test {lab['test']} in {text.duration(lab['seconds'])}: a real lab. {LAB_LACKS}"
     found = [Finding("Measured", lab["name"], words)]
     if lab["missing"]:
         words = f"{'; '.join(lab['missing'])}."

@@ -1,4 +1,4 @@
-"""What is said of a run's settings: batches of writers, thresholds for links of another rate, keys not honoured."""
+"""Findings about a run's settings: batches of writers, thresholds for links of another rate, keys not honoured."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def batches_finding(result: Recorded) -> list[Finding]:
     return [Finding("Posted in batches", text.count(batch), words + more)]
 
 
-OTHER = 2
+OTHER_RATE_FACTOR = 2
 """Ports this many times faster or slower than what a value is for are of another rate."""
 
 
@@ -65,7 +65,9 @@ def another_rate_finding(result: Recorded) -> list[Finding]:
                 f"{text.duration(high * 8e-9 / fabric.gbps)}"
             )
         size = int(SIZE.parse(fabric.buffer))
-        if fastest >= OTHER * fabric.gbps * 1e9 and any(model["buffer"] == size for model in models):
+        if fastest >= OTHER_RATE_FACTOR * fabric.gbps * 1e9 and any(
+            model["buffer"] == size for model in models
+        ):
             words.append(
                 f"the switch has the {text.size(size)} of one for {fabric.gbps} Gbit/s ports, and ports of "
                 f"{text.rate(fastest)}"
@@ -79,7 +81,7 @@ def another_rate_finding(result: Recorded) -> list[Finding]:
 
 
 def _is_other(rate: int, gbps: int) -> bool:
-    return not 1 / OTHER < rate / (gbps * 1e9) < OTHER
+    return not 1 / OTHER_RATE_FACTOR < rate / (gbps * 1e9) < OTHER_RATE_FACTOR
 
 
 @finding(200)

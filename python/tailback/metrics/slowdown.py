@@ -25,10 +25,10 @@ from tailback.recorded.run import Recorded
 
 Array = npt.NDArray[np.float64]
 
-FAILED = "error"
+FAILED_STATE = "error"
 """The state of a flow that gave up."""
 QUANTILES = (0.5, 0.95, 0.99, 0.999)
-BUCKETS = 10
+BUCKET_COUNT = 10
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def table(
     ideal_fct_ps: npt.NDArray[np.int64],
     *,
     edges: Sequence[int] | None = None,
-    buckets: int = BUCKETS,
+    buckets: int = BUCKET_COUNT,
 ) -> list[Bucket]:
     """Slowdown by size.
 
@@ -166,7 +166,7 @@ def counts_by_item(result: Recorded) -> dict[str, dict[str, int]]:
     for item in pc.unique(flows.column("item")).to_pylist():
         states = pc.filter(flows, pc.equal(flows.column("item"), item)).column("state")
         counts = {one["values"]: one["counts"] for one in pc.value_counts(states).to_pylist()}
-        done, failed = counts.pop("done", 0), counts.pop(FAILED, 0)
+        done, failed = counts.pop("done", 0), counts.pop(FAILED_STATE, 0)
         found[item] = {"finished": done, "cut_off": sum(counts.values()), "failed": failed}
     return dict(sorted(found.items(), key=lambda one: text.natural(one[0])))
 
@@ -191,7 +191,7 @@ def _fct(result: Recorded) -> dict[str, Any] | None:
     return {
         "finished": len(done.sizes),
         "unfinished": left,
-        "cut_off": sum(count for state, count in left.items() if state != FAILED),
+        "cut_off": sum(count for state, count in left.items() if state != FAILED_STATE),
         "counts_by_item": counts_by_item(result),
         "unfinished_first": _first_unfinished(result),
         "all": _all(done),

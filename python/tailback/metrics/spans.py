@@ -15,12 +15,12 @@ from tailback.recorded.run import Recorded, cached_by_result
 
 Since = str | float
 SETTLING_S = 0.1
-"""What is let pass after the last flow's start before a run counts as settled: a tenth of the one-second
+"""Time after the last flow's start before a run counts as settled: a tenth of the one-second
 samples that published measurements are mostly given in.
 """
 
 STEADY_WINDOW_S = 0.01
-"""What a total is averaged over before it is called steady; in less than two of these nothing can be said."""
+"""Window over which a total is averaged before it is called steady; less than two of these decide nothing."""
 
 
 def since_s(result: Recorded, since: Since) -> float:

@@ -99,7 +99,7 @@ def tcp_connections_with_timeouts(result: Recorded) -> float:
 
 
 def _settings(result: Recorded) -> dict[str, Any]:
-    """What the first host with TCP has."""
+    """TCP settings of the first host that has TCP."""
     return next((nic["tcp"] for nic in result.plan.get("nics", []) if nic.get("tcp")), {})
 
 
@@ -134,7 +134,7 @@ def by_protocol(result: Recorded) -> dict[str, Any]:
     }
 
 
-CONTROLS = {"cubic": "CUBIC", "newreno": "NewReno", "dctcp": "DCTCP"}
+CONTROL_NAMES = {"cubic": "CUBIC", "newreno": "NewReno", "dctcp": "DCTCP"}
 
 
 @finding(80)
@@ -156,12 +156,12 @@ def protocols_finding(result: Recorded) -> list[Finding]:
 
 @finding(100)
 def tcp_finding(result: Recorded) -> list[Finding]:
-    """What TCP retransmitted, and why."""
+    """TCP's retransmissions, and their causes."""
     summary = summarise(result)
     found = summary["tcp"]
     if found is None:
         return []
-    control = CONTROLS.get(found["control"], found["control"])
+    control = CONTROL_NAMES.get(found["control"], found["control"])
     of = f"{text.plural(found['connections'], 'TCP connection')} ({control})"
     if not found["segments"]:
         return [Finding("TCP", text.MISSING, f"{of} sent nothing.", "warning")]

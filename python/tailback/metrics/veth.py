@@ -14,19 +14,19 @@ from tailback.metrics.metric import NAN, metric, metric_at, part, summarise
 from tailback.recorded.bins import PS_PER_S, Array
 from tailback.recorded.run import Recorded
 
-FORWARD = "producer-consumer"
+FORWARD_END = "producer-consumer"
 """The end of the pair whose queue the traffic to the consumer goes through."""
 
 
 def veth(result: Recorded) -> dict[str, Any] | None:
-    """What the engine says of the namespaces; none where there are none."""
+    """The engine's account of the namespaces; None where there are none."""
     found: dict[str, Any] | None = result.meta.get("veth")
     return found
 
 
 def _forward(result: Recorded) -> dict[str, Any] | None:
     found = veth(result)
-    return None if found is None else next(end for end in found["ends"] if end["name"] == FORWARD)
+    return None if found is None else next(end for end in found["ends"] if end["name"] == FORWARD_END)
 
 
 def samples(result: Recorded) -> tuple[Array, Array]:
@@ -80,14 +80,14 @@ def poll_of_64(result: Recorded) -> float:
 def bql_limit(result: Recorded) -> float:
     """The limit in the second half of the run, its median; packets or bytes, as they are charged."""
     bins = result.bins
-    values = bins.values(f"{FORWARD}/ring", "bql_limit")[bins.within(bins.end_s / 2)]
+    values = bins.values(f"{FORWARD_END}/ring", "bql_limit")[bins.within(bins.end_s / 2)]
     return float(np.median(values)) if len(values) else NAN
 
 
 @metric("count")
 def ring_packets(result: Recorded) -> float:
     """Packets in the ring, time-weighted mean."""
-    return result.bins.mean(result.bins.values(f"{FORWARD}/ring", "queue_mean_packets"))
+    return result.bins.mean(result.bins.values(f"{FORWARD_END}/ring", "queue_mean_packets"))
 
 
 @metric("count")
@@ -99,7 +99,7 @@ def veth_counter(result: Recorded, name: str = "tx_timeout") -> float:
 
 @metric("count")
 def teardown(result: Recorded, name: str = "inflight_after") -> float:
-    """What is found and left when the consumer's NAPI is taken away at the end of the run."""
+    """Packets found and left when the consumer's NAPI is deleted at the end of the run."""
     end = _forward(result)
     return NAN if end is None else float(end["teardown"].get(name, NAN))
 
@@ -155,7 +155,7 @@ def _veth(result: Recorded) -> dict[str, Any] | None:
         else None,
         "delivered_per_s": number(delivered_per_second(result)),
         "ring_packets": number(ring_packets(result)),
-        "qdisc_packets": number(bins.mean(bins.values(f"{FORWARD}/qdisc", "queue_mean_packets"))),
+        "qdisc_packets": number(bins.mean(bins.values(f"{FORWARD_END}/qdisc", "queue_mean_packets"))),
         "bql_limit": number(bql_limit(result)) if settings["bql"] != "none" else None,
         "qdisc_drops": int(veth_counter(result, "qdisc_drops")),
         "ring_drops": int(veth_counter(result, "tx_dropped")),
@@ -171,7 +171,7 @@ metric_at("veth.qdisc_packets", "count", about="Packets in the queueing discipli
 
 @finding(12, everywhere=True)
 def veth_findings(result: Recorded) -> list[Finding]:
-    """What the ping saw, what the consumer got, and where packets waited."""
+    """Round trips of the ping, goodput of the consumer, and where packets waited."""
     veth = summarise(result)["veth"]
     if veth is None:
         return []
@@ -214,7 +214,7 @@ def veth_findings(result: Recorded) -> list[Finding]:
     return found
 
 
-AIM = 0.15
+MAX_ROUND_TRIP_ERROR = 0.15
 """How far the model's round trip may be from the kernel's without a warning: what it is meant to hold."""
 
 
@@ -247,7 +247,12 @@ def _case(case: dict[str, Any]) -> Finding:
         f"{text.significant(model['ring_packets'])} and {text.significant(kernel['ring_packets'])}. "
         f"{_lost(model, kernel)}A packet costs {text.duration(case['fitted_packet_s'])}, fitted while idle."
     )
-    return Finding(what, f"{off:+.1%}".replace("%", " %"), words, "warning" if abs(off) > AIM else "plain")
+    return Finding(
+        what,
+        f"{off:+.1%}".replace("%", " %"),
+        words,
+        "warning" if abs(off) > MAX_ROUND_TRIP_ERROR else "plain",
+    )
 
 
 def _lost(model: dict[str, Any], kernel: dict[str, Any]) -> str:

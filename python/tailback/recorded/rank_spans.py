@@ -1,4 +1,4 @@
-"""What the ranks of jobs did, step by step."""
+"""Steps of the ranks of jobs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tailback.recorded.bins import PS_PER_S
 from tailback.recorded.run import Recorded
 
 COMPUTE = "compute"
-LANES = 3
-"""What a rank may do at a time."""
+LANES_PER_RANK = 3
+"""Steps of a rank that may overlap."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from tailback.metrics import summarise
 from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     BLUE,
-    FEW_POINTS,
+    MAX_POINTS_PER_LINE,
     MOST_LINES,
     MUTED,
     VERMILLION,
@@ -41,14 +41,14 @@ def bridge_cores(result: Recorded) -> list[Plot]:
     data = []
     for core in shown:
         color = VERMILLION if core == busiest else BLUE if len(shown) <= 4 else MUTED
-        values = view.reduce(rows[core], FEW_POINTS)
-        data.append(line(view, values, FEW_POINTS, name=core, unit="%", color=color))
+        values = view.reduce(rows[core], MAX_POINTS_PER_LINE)
+        data.append(line(view, values, MAX_POINTS_PER_LINE, name=core, unit="%", color=color))
         if core == busiest or len(shown) <= 4:
             labels.add(float(values[-1]), core, color)
     look = layout(view, "Softirqs and interrupts (% of a core)", (0, 105.0), annotations=labels.annotations())
     figures = [figure("bridge-cores", view, "Cores of the bridge", data, look)]
     caption = (
         f"Share of each core's time in softirqs and hard interrupts, as means over "
-        f"{view.sampling(FEW_POINTS)}: {busiest}, the busiest, in red."
+        f"{view.sampling(MAX_POINTS_PER_LINE)}: {busiest}, the busiest, in red."
     )
     return [Plot("bridge-cores", "Cores of the bridge", caption, figures)]

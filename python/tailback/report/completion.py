@@ -63,7 +63,7 @@ def completion(result: Recorded) -> list[Plot]:
 
 
 def _share(rows: list[slowdown.Bucket]) -> str:
-    if len(rows) == slowdown.BUCKETS:
+    if len(rows) == slowdown.BUCKET_COUNT:
         return "a tenth"
     return f"one of {len(rows)} groups (many flows have one size)"
 

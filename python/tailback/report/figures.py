@@ -1,4 +1,4 @@
-"""What all plots share: the part of a run that one shows, how its bins are thinned, and the look.
+"""Common to all plots: the part of a run that one shows, how its bins are thinned, and the look.
 
 A figure is plain data in plotly.js's format: nothing here needs a plotting library at run time but the
 JavaScript one that the page carries.
@@ -22,12 +22,12 @@ Json = dict[str, Any]
 BLUE, VERMILLION, GREEN, ORANGE, SKY, PINK = "#0072B2", "#D55E00", "#009E73", "#B87B00", "#56B4E9", "#CC79A7"
 PALE_BLUE, MID_BLUE, PALE_VERMILLION = "#dce9f3", "#b3d0e5", "#f9e7db"
 INK, MUTED, GREY, FAINT = "#1c2127", "#5b6570", "#b4bcc6", "#a9b2bb"
-SKIPPED = "#fbf3dc"
+SKIPPED_COLOR = "#fbf3dc"
 GRID, BAND, PAPER = "#e7eaee", "#f3f4f6", "#ffffff"
 
 PLOT_HEIGHT = 260
-POINTS = 2000  # of a plot with one or two lines
-FEW_POINTS = 1000  # of each of several lines
+MAX_POINTS = 2000  # of a plot with one or two lines
+MAX_POINTS_PER_LINE = 1000  # of each of several lines
 MOST_LINES = 16
 MOST_DESCRIBED = 6  # lines of a plot that are described one by one
 TOP, BOTTOM, LEFT, RIGHT = 14, 46, 62, 96
@@ -35,7 +35,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, s
 MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
-RUN = "run"
+RUN_TIME_AXIS = "run"
 """The axis of plots over the time of a run: a zoom into one of them is a zoom into all."""
 
 
@@ -56,7 +56,7 @@ class Figure:
 
     @property
     def numbers(self) -> bool:
-        """Whether it has lines over time, whose values make a table."""
+        """True if it has lines over time, whose values make a table."""
         return any("dx" in trace and trace["type"] == "scatter" for trace in self.data)
 
 
@@ -230,7 +230,7 @@ def skipped_spans(view: View) -> list[Json]:
             "yref": "paper",
             "layer": "below",
             "line": {"width": 0},
-            "fillcolor": SKIPPED,
+            "fillcolor": SKIPPED_COLOR,
         }
         for span in view.result.skipped
     ]
@@ -281,11 +281,11 @@ def layout(view: View, y_title: str, y_range: tuple[float, float] | None, **more
 def figure(id_: str, view: View, label: str, data: list[Json], look: Json) -> Figure:
     """A plot over the time of a run."""
     words = described(label, view.unit[0], data, look)
-    return Figure(f"{id_}-plot", "", words, look["height"], data, look, RUN)
+    return Figure(f"{id_}-plot", "", words, look["height"], data, look, RUN_TIME_AXIS)
 
 
 def described(label: str, unit: str, data: list[Json], look: Json) -> str:
-    """What lines over time show, in sentences: least, most and last value of each."""
+    """Lines over time as sentences: least, most and last value of each."""
     low, high = look["xaxis"]["range"]
     words = [f"{label}, {look['yaxis']['title']['text']}, from {low:g} to {high:.4g} {unit}."]
     for trace in data[:MOST_DESCRIBED]:

@@ -1,4 +1,4 @@
-"""What every page has: templates, plotly.js, and figures as data for its script."""
+"""The frame of every page: templates, plotly.js, and figures as data for its script."""
 
 from __future__ import annotations
 

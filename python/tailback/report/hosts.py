@@ -1,4 +1,4 @@
-"""What TCP and the hosts' CPUs did: plots of goodput by protocol and of busy cores, and their tables."""
+"""TCP and the hosts' CPUs: plots of goodput by protocol and of busy cores, and their tables."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE, TCP
 from tailback.report.figures import (
     BLUE,
-    FEW_POINTS,
     GREY,
+    MAX_POINTS,
+    MAX_POINTS_PER_LINE,
     MOST_LINES,
     MUTED,
     ORANGE,
-    POINTS,
     VERMILLION,
     Labels,
     Plot,
@@ -33,29 +33,29 @@ from tailback.report.figures import (
 from tailback.report.tables import MOST_ROWS, TextTable
 from tailback.report.tracked import all_and_most
 
-PROTOCOLS = {ROCE: ("RoCE", BLUE), TCP: ("TCP", ORANGE)}
-MOST_CORES = 64
+PROTOCOL_STYLE = {ROCE: ("RoCE", BLUE), TCP: ("TCP", ORANGE)}
+MAX_CORES = 64
 """Rows of cores that a table has for a host."""
 
 
 def by_protocol(result: Recorded) -> list[Plot]:
     """Goodput of RoCE and of TCP, where there were both."""
     spoken = summarise(result)["protocols"]
-    rows = {name: traffic_items.goodput(result, protocol=name) for name in PROTOCOLS if name in spoken}
+    rows = {name: traffic_items.goodput(result, protocol=name) for name in PROTOCOL_STYLE if name in spoken}
     unit, factor = rate_unit(metrics.links.capacity(result))
     drawn = {name: row * factor for name, row in rows.items() if row is not None}
     if len(rows) < 2 or len(drawn) < 2:
         return []
     view = View(result)
-    reduced = {name: view.reduce(row, POINTS) for name, row in drawn.items()}
+    reduced = {name: view.reduce(row, MAX_POINTS) for name, row in drawn.items()}
     limit = metrics.links.capacity(result) * factor
     top = max(limit * 1.12, *(float(values.max(initial=0)) * 1.05 for values in reduced.values()))
     labels = Labels(top)
     labels.add(limit, "line rate", MUTED)
     data = []
     for name, values in reduced.items():
-        words, color = PROTOCOLS[name]
-        data.append(line(view, values, POINTS, name=words, unit=unit, color=color))
+        words, color = PROTOCOL_STYLE[name]
+        data.append(line(view, values, MAX_POINTS, name=words, unit=unit, color=color))
         labels.add(float(values[-1]), words, color)
     look = layout(
         view,
@@ -66,13 +66,13 @@ def by_protocol(result: Recorded) -> list[Plot]:
     )
     figures = [figure("protocols", view, "Goodput by protocol", data, look)]
     shares = ", ".join(
-        f"{PROTOCOLS[name][0]} {text.share(spoken[name]['share'])}"
+        f"{PROTOCOL_STYLE[name][0]} {text.share(spoken[name]['share'])}"
         for name in drawn
         if spoken[name]["share"] is not None
     )
     caption = (
         "Payload per second that all receivers took in order, by protocol, as means over "
-        f"{view.sampling(POINTS)}. Dashed: the line rate. Shares: {shares}."
+        f"{view.sampling(MAX_POINTS)}. Dashed: the line rate. Shares: {shares}."
     )
     return [Plot("protocols", "Throughput by protocol", caption, figures)]
 
@@ -85,7 +85,8 @@ def cpu(result: Recorded) -> list[Plot]:
     view = View(result)
     busiest = found["busiest"]
     rows = {
-        host: view.reduce(result.bins.values(host, "cpu_share") * 100, FEW_POINTS) for host in found["hosts"]
+        host: view.reduce(result.bins.values(host, "cpu_share") * 100, MAX_POINTS_PER_LINE)
+        for host in found["hosts"]
     }
     many = len(rows) > MOST_LINES
     top = min(round_top(max(float(row.max()) for row in rows.values()) * 1.05), 105.0)
@@ -94,7 +95,9 @@ def cpu(result: Recorded) -> list[Plot]:
     # The busiest is drawn over the others.
     for host in [*(host for host in rows if host != busiest and not many), busiest]:
         color, width = (VERMILLION, 1.8) if host == busiest else (GREY, 1.1)
-        data.append(line(view, rows[host], FEW_POINTS, name=host, unit="%", color=color, width=width))
+        data.append(
+            line(view, rows[host], MAX_POINTS_PER_LINE, name=host, unit="%", color=color, width=width)
+        )
     labels.add(float(rows[busiest][-1]), busiest, VERMILLION)
     if len(rows) > 1:
         others = [host for host in rows if host != busiest]
@@ -104,7 +107,7 @@ def cpu(result: Recorded) -> list[Plot]:
     figures = [figure("cpu", view, "CPU of hosts", data, look)]
     caption = (
         f"Busy share of all {found['cores']} cores of each host, as means over "
-        f"{view.sampling(FEW_POINTS)}: {busiest}, the busiest, in colour"
+        f"{view.sampling(MAX_POINTS_PER_LINE)}: {busiest}, the busiest, in colour"
     )
     if len(rows) > 1:
         others_are = "the others as median, middle 80 % and whole range" if many else "the others grey"
@@ -187,10 +190,10 @@ def cpu_table(result: Recorded) -> TextTable:
     hosts = first + [host for host in sorted(cores, key=text.natural) if host not in first]
     rows = []
     for host in hosts[:MOST_ROWS]:
-        mean = {name: float(np.mean([core.get(name, 0.0) for core in cores[host]])) for name in _SHARES}
+        mean = {name: float(np.mean([core.get(name, 0.0) for core in cores[host]])) for name in _CPU_SHARES}
         rows.append([host, "all", *_shares(mean)])
         if host in first:
-            rows += [[host, str(i), *_shares(core)] for i, core in enumerate(cores[host][:MOST_CORES])]
+            rows += [[host, str(i), *_shares(core)] for i, core in enumerate(cores[host][:MAX_CORES])]
     left = len(hosts) - len(hosts[:MOST_ROWS])
     return TextTable(
         "cpu-table",
@@ -206,9 +209,9 @@ def cpu_table(result: Recorded) -> TextTable:
     )
 
 
-_SHARES = ("irq", "softirq", "system")
+_CPU_SHARES = ("irq", "softirq", "system")
 
 
 def _shares(core: dict[str, float]) -> list[str]:
-    busy = [core.get(name, 0.0) for name in _SHARES]
+    busy = [core.get(name, 0.0) for name in _CPU_SHARES]
     return [text.share(share) for share in (*busy, max(0.0, 1 - sum(busy)))]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailback import text
-from tailback.explain.groups import HOSTS, Groups
+from tailback.explain.groups import HOST_TIER, Groups
 from tailback.explain.observed import Observed
-from tailback.explain.stages import FULL
+from tailback.explain.stages import FULL_BUSY_SHARE
 from tailback.explain.ways import Port
 from tailback.recorded.bins import Array
 from tailback.recorded.run import Recorded
@@ -86,17 +86,17 @@ def _table(every: list[Side], span: tuple[float, float]) -> TextTable:
     for side in every:
         uses = np.array(list(side.uses.values()))
         busiest = max(side.uses, key=lambda port: side.uses[port])
-        uneven = side.imbalance if side.tier != HOSTS else None
+        uneven = side.imbalance if side.tier != HOST_TIER else None
         rows.append(
             [
-                "hosts" if side.tier == HOSTS else side.tier,
+                "hosts" if side.tier == HOST_TIER else side.tier,
                 side.direction,
                 text.count(len(uses)),
                 text.share(float(uses.mean())),
                 text.share(float(uses.min())),
                 text.share(float(uses.max())),
                 f"{busiest[0]} to {busiest[1]}" if uses.any() else text.MISSING,
-                text.count(int((uses >= FULL).sum())),
+                text.count(int((uses >= FULL_BUSY_SHARE).sum())),
                 text.MISSING if uneven is None else f"{text.significant(uneven[1])} at {uneven[0]}",
             ]
         )
@@ -117,7 +117,7 @@ def _heat(result: Recorded, every: list[Side], span: tuple[float, float]) -> lis
     figures = []
     for number, side in enumerate(every):
         # Of hosts at a single switch the table says it all.
-        if side.tier != HOSTS and len(side.uses) > 1 and any(side.uses.values()):
+        if side.tier != HOST_TIER and len(side.uses) > 1 and any(side.uses.values()):
             figures.append(_figure(result, number, side))
     if not figures:
         return []

@@ -84,7 +84,7 @@ def _waiting(result: Recorded) -> Array:
 
 
 def _together(found: list[tuple[int, str]], length: int) -> list[tuple[list[str], int]]:
-    """What begins within half a close-up of another is shown by that one."""
+    """One close-up for all that begins within half of its length."""
     groups: list[tuple[list[str], int]] = []
     for at, name in found:
         if groups and at - groups[-1][1] < length // 2:

@@ -11,7 +11,7 @@ from tailback.metrics import findings, summarise
 from tailback.recorded.run import Recorded
 from tailback.report import tables, veth
 from tailback.report.completion import completion_table, jobs_table
-from tailback.report.figures import POINTS, Plot, View
+from tailback.report.figures import MAX_POINTS, Plot, View
 from tailback.report.frame import environment, for_script
 from tailback.report.hosts import cpu_table, tcp_table
 from tailback.report.links import links
@@ -160,7 +160,7 @@ def _tailback(result: Recorded, chosen: Chosen, store: QueueStore) -> Plot:
         else "What waits at the senders: posted, and not yet sent."
     )
     caption = (
-        f"{what} Colour is the time-weighted mean of the bytes waiting in each {view.sampling(POINTS)}; an "
+        f"{what} Colour is the time-weighted mean of the bytes waiting in each {view.sampling(MAX_POINTS)}; an "
         "empty queue is "
         "blank. Lanes under a row show when its packets were marked, when a pause was at work (a switch's "
         "incoming port pauses its peer; a sender is paused) and when it dropped; "

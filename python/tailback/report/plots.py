@@ -18,15 +18,15 @@ from tailback.report.bridge import bridge_cores
 from tailback.report.completion import completion
 from tailback.report.figures import (
     BLUE,
-    FEW_POINTS,
     GREEN,
     GREY,
     INK,
+    MAX_POINTS,
+    MAX_POINTS_PER_LINE,
     MOST_LINES,
     MUTED,
     ORANGE,
     PALE_VERMILLION,
-    POINTS,
     SKY,
     VERMILLION,
     Json,
@@ -71,7 +71,7 @@ def throughput(result: Recorded) -> Plot:
         return Plot("throughput", "Total throughput", "No flow started.")
     view = View(result)
     unit, factor = rate_unit(metrics.links.capacity(result))
-    values = view.reduce(result.bins.total("goodput_rx_bps") * factor, POINTS)
+    values = view.reduce(result.bins.total("goodput_rx_bps") * factor, MAX_POINTS)
     limit = metrics.links.capacity(result) * factor
     ideal = limit * metrics.links.ideal_payload_share(result)
     highest = float(values.max(initial=0))
@@ -89,10 +89,10 @@ def throughput(result: Recorded) -> Plot:
         shapes=[level(limit, MUTED, layer="above"), level(ideal, GREEN)],
         annotations=labels.annotations(),
     )
-    data = [line(view, values, POINTS, name="total", unit=unit, color=BLUE)]
+    data = [line(view, values, MAX_POINTS, name="total", unit=unit, color=BLUE)]
     caption = (
         "Payload per second that all receivers took in order, as means over "
-        f"{view.sampling(POINTS)}. Dashed: the line rate, {text.rate(limit / factor)}, and "
+        f"{view.sampling(MAX_POINTS)}. Dashed: the line rate, {text.rate(limit / factor)}, and "
         f"what {_headers(result)} headers leave of it for payload, {text.rate(ideal / factor)}."
     )
     if peaks:
@@ -122,7 +122,7 @@ def per_sender(result: Recorded) -> Plot:
     # Where all sent the same in the same time, none is the slowest.
     differ = slowest != fastest
     highlight = {fastest: BLUE, slowest: VERMILLION} if differ else {}
-    reduced = {host: view.reduce(row, FEW_POINTS) for host, row in rows.items()}
+    reduced = {host: view.reduce(row, MAX_POINTS_PER_LINE) for host, row in rows.items()}
     most = float(np.max([row.max(initial=0) for row in reduced.values()]))
     top = round_top(most * 1.05)
     labels = Labels(top)
@@ -137,7 +137,9 @@ def per_sender(result: Recorded) -> Plot:
             labels.add(float(reduced[host][-1]), f"{host}, {which}", highlight[host])
         color = highlight.get(host, GREY if len(rows) > 1 else BLUE)
         width = 1.8 if host in highlight else 1.1
-        data.append(line(view, reduced[host], FEW_POINTS, name=host, unit="Gbit/s", color=color, width=width))
+        data.append(
+            line(view, reduced[host], MAX_POINTS_PER_LINE, name=host, unit="Gbit/s", color=color, width=width)
+        )
     look = layout(view, "Goodput (Gbit/s)", (0, top), annotations=labels.annotations())
     named = "one line"
     if many:
@@ -147,7 +149,7 @@ def per_sender(result: Recorded) -> Plot:
     if differ:
         named += f", with the slowest ({slowest}) and the fastest ({fastest}) in colour"
     caption = f"Payload per second of {text.plural(len(rows), 'sender')}, delivered in order, as means over "
-    caption += f"{view.sampling(FEW_POINTS)}: {named}."
+    caption += f"{view.sampling(MAX_POINTS_PER_LINE)}: {named}."
     rates = result.meta["line_rate_bps"]
     if any(row.max(initial=0) > rates[host] / 1e9 for host, row in reduced.items()):
         caption += " More than a link's rate is no error: what waited in several queues arrived at once."
@@ -157,7 +159,7 @@ def per_sender(result: Recorded) -> Plot:
     return Plot("senders", "Throughput of each sender", caption, figures)
 
 
-EGRESS = "egress queue"
+EGRESS_QUEUE = "egress queue"
 
 
 def fullest_queue(result: Recorded) -> tuple[str, str]:
@@ -166,7 +168,7 @@ def fullest_queue(result: Recorded) -> tuple[str, str]:
     """
     standing = metrics.queues.standing_queue(result, "start")
     if standing is not None:
-        return standing.queue, EGRESS
+        return standing.queue, EGRESS_QUEUE
     bins = result.bins
     names = sorted({queue["queue"] for queue in result.meta["queues"] if queue["kind"] != "send"})
     name = max(names, key=lambda one: bins.mean(bins.values(one, "queue_mean_bytes")), default="")
@@ -192,8 +194,8 @@ def queue_depth(result: Recorded) -> Plot:
     labels = Labels(top)
     for key, value in thresholds:
         labels.add(value / scale, f"{key} {text.size(value)}", MUTED)
-    means = view.reduce(mean, POINTS) / scale
-    peaks = view.reduce(peak, POINTS, "max") / scale
+    means = view.reduce(mean, MAX_POINTS) / scale
+    peaks = view.reduce(peak, MAX_POINTS, "max") / scale
     labels.add(float(means[-1]), "mean", BLUE)
     labels.add(float(peaks[-1]), "peak", SKY)
     look = layout(
@@ -204,18 +206,18 @@ def queue_depth(result: Recorded) -> Plot:
         annotations=labels.annotations(),
     )
     data = [
-        line(view, peaks, POINTS, name="peak", unit=unit, color=SKY, width=1, format=".4~f"),
-        line(view, means, POINTS, name="mean", unit=unit, color=BLUE, width=1.8, format=".4~f"),
+        line(view, peaks, MAX_POINTS, name="peak", unit=unit, color=SKY, width=1, format=".4~f"),
+        line(view, means, MAX_POINTS, name="mean", unit=unit, color=BLUE, width=1.8, format=".4~f"),
     ]
     caption = f"{name}, the fullest {kind}: time-weighted mean and largest depth in each "
-    caption += f"{view.sampling(POINTS)}. "
+    caption += f"{view.sampling(MAX_POINTS)}. "
     if thresholds:
         low, high = about["k_min_bytes"], about["k_max_bytes"]
         caption += (
             f"Packets are marked CE with a probability that rises from 0 at k_min ({text.size(low)}) "
             f"to its highest at k_max ({text.size(high)})."
         )
-    elif kind == EGRESS:
+    elif kind == EGRESS_QUEUE:
         caption += "ECN is off here."
     return Plot(
         "queue", "Queue depth", caption, [figure("queue", view, f"Queue depth of {name}", data, look)]
@@ -235,7 +237,7 @@ def pauses(result: Recorded) -> Plot:
             why = f"Pauses are in the table, and not over time: only {result.recorded} are recorded."
         return Plot("pauses", "Pauses", why)
     rows = np.stack([result.signal_log.values(queue, PFC_PAUSE) for queue in queues]) * 100
-    values, means = view.reduce(rows.max(axis=0), POINTS), view.reduce(rows.mean(axis=0), POINTS)
+    values, means = view.reduce(rows.max(axis=0), MAX_POINTS), view.reduce(rows.mean(axis=0), MAX_POINTS)
     top = min(round_top(float(values.max()) * 1.05), 105.0)
     labels = Labels(top)
     labels.add(float(values[-1]), "most paused", VERMILLION)
@@ -243,7 +245,7 @@ def pauses(result: Recorded) -> Plot:
         line(
             view,
             values,
-            POINTS,
+            MAX_POINTS,
             name="most paused",
             unit="%",
             color=VERMILLION,
@@ -254,7 +256,7 @@ def pauses(result: Recorded) -> Plot:
     ]
     if len(queues) > 1:
         name = f"mean of {len(queues)}"
-        data.append(line(view, means, POINTS, name=name, unit="%", color=INK, width=1))
+        data.append(line(view, means, MAX_POINTS, name=name, unit="%", color=INK, width=1))
         labels.add(float(means[-1]), name, INK)
     look = layout(view, "Time paused (%)", (0, top), annotations=labels.annotations())
     shares = [result.bins.mean(row) / 100 for row in rows]
@@ -265,7 +267,7 @@ def pauses(result: Recorded) -> Plot:
         else ""
     )
     caption = (
-        f"Share of each {view.sampling(POINTS)} that the most paused of "
+        f"Share of each {view.sampling(MAX_POINTS)} that the most paused of "
         f"{text.plural(len(queues), 'queue')} stood still, and the mean of all {len(queues)}. "
         f"Of the whole run: {text.share(shares[worst])} at {queues[worst]}, "
         f"{text.share(float(np.mean(shares)))} on average. {second}"
@@ -324,7 +326,7 @@ def _events(result: Recorded, id_: str, heading: str, series: list[tuple[str, Ar
     its name and its colour.
     """
     view = View(result)
-    reduced = [(view.per_second(row, POINTS), name, color) for _, row, name, color in series if row.any()]
+    reduced = [(view.per_second(row, MAX_POINTS), name, color) for _, row, name, color in series if row.any()]
     if not reduced:
         return Plot(id_, heading, "")
     top = round_top(max(float(values.max(initial=0)) for values, _, _ in reduced) * 1.05)
@@ -332,12 +334,14 @@ def _events(result: Recorded, id_: str, heading: str, series: list[tuple[str, Ar
     data = []
     for values, name, color in reduced:
         data.append(
-            line(view, values, POINTS, name=name, unit="per second", color=color, format=".3~s", width=1.4)
+            line(
+                view, values, MAX_POINTS, name=name, unit="per second", color=color, format=".3~s", width=1.4
+            )
         )
         labels.add(float(values[-1]), name, color)
     look = layout(
         view, "Events (1/s)", (0, top), yaxis={"tickformat": "~s"}, annotations=labels.annotations()
     )
     parts = [f"{what}: {text.count(float(row.sum()))} in all" for what, row, _, _ in series]
-    caption = "; ".join(parts) + f". As rates over {view.sampling(POINTS)}."
+    caption = "; ".join(parts) + f". As rates over {view.sampling(MAX_POINTS)}."
     return Plot(id_, heading, caption, [figure(id_, view, heading, data, look)])

@@ -12,7 +12,7 @@ import numpy as np
 from tailback import text
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import PFC_PAUSE
-from tailback.report.figures import POINTS, View
+from tailback.report.figures import MAX_POINTS, View
 
 DEPTH_LEVELS = 4095
 """Steps of the logarithmic scale that depths are rounded to: 0.3 % each, 1 B to 100 MB."""
@@ -28,7 +28,7 @@ class QueueStore:
     about: list[dict[str, Any]] = field(default_factory=list)
     rows: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = field(default_factory=list)
 
-    def add(self, view: View, queue: dict[str, Any], points: int = POINTS) -> int:
+    def add(self, view: View, queue: dict[str, Any], points: int = MAX_POINTS) -> int:
         """Takes a queue of `meta["queues"]`, in at most `points` groups of bins. Gives its number."""
         name, bins = queue["queue"], view.result.bins
         mean = view.reduce(bins.values(name, "queue_mean_bytes"), points)
@@ -61,7 +61,7 @@ class QueueStore:
         }
         waited = sorted((name for name in depth if depth[name] > 0), key=lambda name: -depth[name])
         kept = waited[: MOST_VALUES // (2 * LEAST_POINTS)]
-        points = min(POINTS, max(LEAST_POINTS, MOST_VALUES // (2 * max(1, len(kept)))))
+        points = min(MAX_POINTS, max(LEAST_POINTS, MOST_VALUES // (2 * max(1, len(kept)))))
         for name in sorted(kept, key=text.natural):
             self.add(view, queues[name], points)
         left = len(waited) - len(kept)

@@ -10,13 +10,13 @@ from tailback.recorded.bins import ITEM, Array
 from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     BLUE,
-    FEW_POINTS,
     GREEN,
+    MAX_POINTS,
+    MAX_POINTS_PER_LINE,
     MUTED,
     ORANGE,
     PINK,
     PLOT_HEIGHT,
-    POINTS,
     SKY,
     VERMILLION,
     Figure,
@@ -52,18 +52,18 @@ def items(result: Recorded) -> list[Plot]:
     # The largest are drawn, one for each colour: more could not be told apart.
     totals = {name: result.bins.mean(result.bins.values(name, "goodput_rx_bps")) for name in names}
     shown = sorted(sorted(names, key=lambda name: -totals[name])[: len(_COLORS)], key=names.index)
-    rows = {name: view.reduce(result.bins.values(name, "goodput_rx_bps") / 1e9, POINTS) for name in shown}
+    rows = {name: view.reduce(result.bins.values(name, "goodput_rx_bps") / 1e9, MAX_POINTS) for name in shown}
     top = round_top(max(float(row.max(initial=0)) for row in rows.values()) * 1.05)
     data, labels = [], Labels(top)
     for (name, values), color in zip(rows.items(), _COLORS, strict=False):
         short = str(result.bins.entity(name).item)
-        data.append(line(view, values, POINTS, name=short, unit="Gbit/s", color=color))
+        data.append(line(view, values, MAX_POINTS, name=short, unit="Gbit/s", color=color))
         labels.add(float(values[-1]), short, color)
     look = layout(view, "Goodput (Gbit/s)", (0, top), annotations=labels.annotations())
     figures = [figure("items", view, "Goodput of each traffic item", data, look)]
     caption = (
         "Payload per second that arrived in order, by entry of the scenario's traffic (write0 is the first), "
-        f"as means over {view.sampling(POINTS)}."
+        f"as means over {view.sampling(MAX_POINTS)}."
     )
     if len(names) > len(shown):
         caption += f" The {len(shown)} with the most of {len(names)}."
@@ -102,7 +102,7 @@ def queue_pairs(result: Recorded) -> list[Plot]:
     caption = (
         f"What {len(names)} tracked of {text.count(pairs)} queue pairs delivered in order "
         "while they ran: the median, the middle 80 %, and the whole range, as means over "
-        f"{view.sampling(FEW_POINTS)}."
+        f"{view.sampling(MAX_POINTS_PER_LINE)}."
     )
     if highest > top:
         cut, most_ = text.rate(top * 1e6), text.rate(highest * 1e6)
@@ -112,8 +112,8 @@ def queue_pairs(result: Recorded) -> list[Plot]:
 
 def _means(view: View, row: Array) -> Array:
     """Means over the bins in which the queue pair ran, NaN where it did in none."""
-    ran = view.reduce(np.isfinite(row).astype(np.float64), FEW_POINTS)
-    sums = view.reduce(np.nan_to_num(row), FEW_POINTS)
+    ran = view.reduce(np.isfinite(row).astype(np.float64), MAX_POINTS_PER_LINE)
+    sums = view.reduce(np.nan_to_num(row), MAX_POINTS_PER_LINE)
     means: Array = np.divide(sums, ran, out=np.full(len(ran), np.nan), where=ran > 0)
     return means
 

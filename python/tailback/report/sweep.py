@@ -55,7 +55,7 @@ def render_sweep(done: SweepResult) -> str:
 
 
 def _is_same(done: SweepResult, shown: Metric) -> bool:
-    """Whether no setting makes a difference to a measure, with any seed: a plot of it would show nothing."""
+    """True if no setting makes a difference to a measure, with any seed: a plot of it would show nothing."""
     verdicts = {effect.verdict for effect in done.effects if effect.shown == shown}
     return verdicts == {"no difference"}
 
@@ -72,7 +72,7 @@ def _line(done: SweepResult) -> str:
 
 
 def _failures(done: SweepResult) -> list[dict[str, str]]:
-    """What went wrong: of an impossible point once, not for each seed."""
+    """Failures: of an impossible point once, not for each seed."""
     found: dict[tuple[int, str], dict[str, str]] = {}
     for row in (*done.failed, *done.faulty):
         seed = "all" if row["status"] == "impossible" else str(row["seed"])

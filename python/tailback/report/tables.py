@@ -182,7 +182,7 @@ def pauses(result: Recorded) -> TextTable:
     )
 
 
-_SELDOM = {"probe": "RHCC probe", "probe_ack": "Answer to a probe", "trimmed": "Trimmed data"}
+_RARE_PACKET_KINDS = {"probe": "RHCC probe", "probe_ack": "Answer to a probe", "trimmed": "Trimmed data"}
 """Kinds of packets that only some runs have."""
 
 
@@ -196,7 +196,7 @@ def packets(result: Recorded) -> TextTable:
     if TCP in spoken:
         names |= {"tcp_data": "TCP data", "tcp_ack": "TCP ACK"}
     names["pfc"] = "PFC"
-    names |= {kind: name for kind, name in _SELDOM.items() if kind in meta["packets"]}
+    names |= {kind: name for kind, name in _RARE_PACKET_KINDS.items() if kind in meta["packets"]}
     if summarise(result)["veth"] is not None:
         names = {}  # nothing goes over links
     rows = [[name, text.count(meta["packets"].get(kind, 0))] for kind, name in names.items()]

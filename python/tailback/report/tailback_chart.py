@@ -21,10 +21,10 @@ from tailback.report.figures import (
     BAND,
     GREEN,
     INK,
+    MAX_POINTS,
     MONO,
     MUTED,
-    POINTS,
-    RUN,
+    RUN_TIME_AXIS,
     VERMILLION,
     Figure,
     Json,
@@ -86,7 +86,7 @@ class Row:
 
     @property
     def empty(self) -> bool:
-        """Whether never as much as the lowest colour waited here (a lone ACK is no queue), and nothing was
+        """True if never as much as the lowest colour waited here (a lone ACK is no queue), and nothing was
         signalled.
         """
         return self.peak.max(initial=0.0) < LOWEST_SHADE_BYTES and not any(
@@ -104,7 +104,7 @@ class Chosen:
 
     @property
     def note(self) -> str:
-        """What was left out, in words; empty if nothing was."""
+        """What the chart leaves out, in words; empty if nothing."""
         parts = []
         if self.less_full:
             parts.append(
@@ -236,7 +236,7 @@ def tailback_chart(view: View, chosen: Chosen, store: QueueStore) -> Figure:
     data = [_heat(view, place, store) for place in plan.places if place.row.peak.any()] + ticks
     if not data:  # an axis without a trace is not drawn
         data = [{"type": "scatter", "mode": "lines", "x": [0, view.end_s / length], "y": [None, None]}]
-    return Figure("tailback-plot", "", _in_words(view, chosen), height, data, look, RUN)
+    return Figure("tailback-plot", "", _in_words(view, chosen), height, data, look, RUN_TIME_AXIS)
 
 
 def _in_words(view: View, chosen: Chosen) -> str:
@@ -314,7 +314,7 @@ def _heat(view: View, place: _Place, store: QueueStore) -> Json:
         "type": "heatmap",
         "name": place.row.queue,
         "queue": store.add(view, place.row.about),
-        **view.axis(POINTS),
+        **view.axis(MAX_POINTS),
         "y": [place.top, place.bottom],
         "coloraxis": "coloraxis2" if place.row.kind == "send" else "coloraxis",
         "hoverongaps": False,
@@ -328,7 +328,7 @@ def _heat(view: View, place: _Place, store: QueueStore) -> Json:
 def _tick_traces(view: View, plan: _Plan) -> list[Json]:
     """One trace a kind of signal: runs of bins with a signal, drawn as strokes with gaps between."""
     unit, length = view.unit
-    step = view.group(POINTS) * view.result.bins.bin_s / length
+    step = view.group(MAX_POINTS) * view.result.bins.bin_s / length
     least = MIN_TICK_WIDTH_SHARE * view.end_s / length
     traces = []
     for signal, name, color in SIGNALS:
@@ -337,7 +337,7 @@ def _tick_traces(view: View, plan: _Plan) -> list[Json]:
         for place in plan.places:
             if signal not in place.lanes:
                 continue
-            for begin, end in _strokes(view.reduce(place.row.signals[signal], POINTS, "max") > 0):
+            for begin, end in _strokes(view.reduce(place.row.signals[signal], MAX_POINTS, "max") > 0):
                 x0, x1 = begin * step, end * step
                 if xs and ys[-2] == place.lanes[signal] and x0 <= xs[-2]:
                     xs[-2] = max(xs[-2], x1)  # widened strokes that touch become one

@@ -1,11 +1,11 @@
-"""What ranks did over time: a row for each."""
+"""Steps of ranks over time: a row for each."""
 
 from __future__ import annotations
 
 import itertools
 
 from tailback import text
-from tailback.recorded.rank_spans import COMPUTE, LANES, Span, spans
+from tailback.recorded.rank_spans import COMPUTE, LANES_PER_RANK, Span, spans
 from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     BLUE,
@@ -70,7 +70,7 @@ def _figure(result: Recorded, number: int, job: str, every: list[Span]) -> Figur
     beside = any(span.lane for span in every)
     data: list[Json] = []
     for name in names:
-        for lane in range(LANES):
+        for lane in range(LANES_PER_RANK):
             mine = [span for span in shown if (span.name, span.lane) == (name, lane)]
             if mine:
                 data.append(

@@ -17,7 +17,7 @@ from tailback.recorded.run import Recorded
 from tailback.recorded.setup import ROCE, TCP
 from tailback.report.figures import (
     BLUE,
-    FEW_POINTS,
+    MAX_POINTS_PER_LINE,
     MID_BLUE,
     MUTED,
     ORANGE,
@@ -36,7 +36,7 @@ from tailback.report.figures import (
 
 @dataclass(frozen=True)
 class _Kind:
-    """What is tracked: its metric with unit, and the words around it."""
+    """A tracked quantity: its metric with unit, and the words around it."""
 
     id: str
     heading: str
@@ -99,14 +99,14 @@ def _spread(result: Recorded, kind: _Kind) -> Plot | None:
     # Values that are all the same, such as the line rate, would lie on the axis.
     bottom, top = np.floor(min(low, high - 1) * 2) / 2, high + 0.08
     single = [names[0], names[len(names) // 2]] if len(names) > 2 else []
-    grouped = np.stack([view.reduce(np.nan_to_num(row), FEW_POINTS, "max") for row in rows])
+    grouped = np.stack([view.reduce(np.nan_to_num(row), MAX_POINTS_PER_LINE, "max") for row in rows])
     grouped = np.where(grouped > 0, grouped, np.nan)
     least, middle, most = _quantiles(grouped, (0, 0.5, 1))
     *bands, median = all_and_most(view, grouped, kind.unit)
     data = bands
     for name, color in zip(single, (ORANGE, VERMILLION), strict=False):
         row = grouped[names.index(name)]
-        data.append(line(view, row, FEW_POINTS, name=name, unit=kind.unit, color=color, width=1))
+        data.append(line(view, row, MAX_POINTS_PER_LINE, name=name, unit=kind.unit, color=color, width=1))
     data.append(median)
     labels = Labels(float(top), bottom=float(bottom))
     if np.isfinite(middle[-1]):
@@ -124,7 +124,7 @@ def _spread(result: Recorded, kind: _Kind) -> Plot | None:
     caption = f"{kind.about.format(len(names))}: the median, the middle 80 %, and the whole range."
     if single:
         caption += f" The thin lines are two single ones, {single[0]} and {single[1]}."
-    caption += f" Highest value recorded in each {view.sampling(FEW_POINTS)}. {kind.note}"
+    caption += f" Highest value recorded in each {view.sampling(MAX_POINTS_PER_LINE)}. {kind.note}"
     return Plot(kind.id, kind.heading, caption, [figure(kind.id, view, kind.heading, data, look)])
 
 
@@ -197,7 +197,7 @@ def all_and_most(view: View, rows: Array, unit: str) -> list[Json]:
     return [
         *band(view, least, most, PALE_BLUE, "all of them", unit),
         *band(view, lower, upper, MID_BLUE, "the middle 80 %", unit),
-        line(view, middle, FEW_POINTS, name="median", unit=unit, color=BLUE, width=2),
+        line(view, middle, MAX_POINTS_PER_LINE, name="median", unit=unit, color=BLUE, width=2),
     ]
 
 
@@ -208,7 +208,13 @@ def _last(values: Array) -> float:
 
 def band(view: View, low: Array, high: Array, color: str, name: str, unit: str) -> list[Json]:
     """The area between two lines. The lower line carries no hover text, the upper one both values."""
-    base = {"type": "scatter", "mode": "lines", **view.axis(FEW_POINTS), "line": {"width": 0}, "name": name}
+    base = {
+        "type": "scatter",
+        "mode": "lines",
+        **view.axis(MAX_POINTS_PER_LINE),
+        "line": {"width": 0},
+        "name": name,
+    }
     return [
         {**base, "y": pack(low), "hoverinfo": "skip"},
         {

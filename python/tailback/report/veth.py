@@ -6,12 +6,12 @@ import numpy as np
 
 from tailback import text
 from tailback.metrics import summarise
-from tailback.metrics.veth import FORWARD, samples
+from tailback.metrics.veth import FORWARD_END, samples
 from tailback.recorded.run import Recorded
 from tailback.report.figures import (
     INK,
+    MAX_POINTS,
     MUTED,
-    POINTS,
     SKY,
     VERMILLION,
     Figure,
@@ -28,7 +28,7 @@ from tailback.report.figures import (
 )
 from tailback.report.tables import TextTable
 
-DARK = "#3b3f45"
+DARK_GREY = "#3b3f45"
 _MOST_PINGS = 4000
 
 
@@ -42,10 +42,10 @@ def plots(result: Recorded) -> list[Plot]:
 
 def _occupancy(view: View, top: float, ring: int) -> Figure:
     values = {
-        row: view.reduce(view.result.bins.values(f"{FORWARD}/{row}", "queue_mean_packets"), POINTS)
+        row: view.reduce(view.result.bins.values(f"{FORWARD_END}/{row}", "queue_mean_packets"), MAX_POINTS)
         for row in ("ring", "qdisc")
     }
-    areas = {"ring": (DARK, "rgba(59,63,69,0.75)"), "qdisc": (SKY, "rgba(86,180,233,0.45)")}
+    areas = {"ring": (DARK_GREY, "rgba(59,63,69,0.75)"), "qdisc": (SKY, "rgba(86,180,233,0.45)")}
     data = []
     labels = Labels(top)
     below = 0.0
@@ -54,7 +54,7 @@ def _occupancy(view: View, top: float, ring: int) -> Figure:
             line(
                 view,
                 values[row],
-                POINTS,
+                MAX_POINTS,
                 name=row,
                 unit="packets",
                 color=color,
@@ -104,14 +104,14 @@ def _round_trips(view: View, sent: np.ndarray, rtts: np.ndarray, top: float) -> 
 
 def _dark_buffer(result: Recorded) -> Plot:
     summary, bins = summarise(result)["veth"], result.bins
-    waiting = sum(bins.values(f"{FORWARD}/{row}", "queue_mean_packets") for row in ("ring", "qdisc"))
+    waiting = sum(bins.values(f"{FORWARD_END}/{row}", "queue_mean_packets") for row in ("ring", "qdisc"))
     view = View(result)
-    peak = float(view.reduce(np.asarray(waiting), POINTS).max(initial=0))
+    peak = float(view.reduce(np.asarray(waiting), MAX_POINTS).max(initial=0))
     top = round_top(max(peak * 1.05, summary["ring"] * 1.05))
     figures = [_occupancy(view, top, summary["ring"])]
     bql = {"off": "off", "packets": "on, one unit a packet", "bytes": "on, charging bytes"}[summary["bql"]]
     caption = (
-        f"Packets that wait, as means over {view.sampling(POINTS)}; dark: in the ring, where the "
+        f"Packets that wait, as means over {view.sampling(MAX_POINTS)}; dark: in the ring, where the "
         f"queueing discipline cannot see them; light: in {summary['qdisc']}. Dashed: what the ring holds, "
         f"{summary['ring']}. "
         f"Byte queue limits: {bql}."
@@ -136,7 +136,7 @@ def _limit(result: Recorded) -> list[Plot]:
     summary = summarise(result)["veth"]
     if summary["bql_limit"] is None:
         return []
-    row = result.bins.values(f"{FORWARD}/ring", "bql_limit")
+    row = result.bins.values(f"{FORWARD_END}/ring", "bql_limit")
     view = View(result)
     top = round_top(float(row.max(initial=1)) * 1.1)
     unit = "packets" if summary["bql"] == "packets" else "B"
@@ -145,11 +145,13 @@ def _limit(result: Recorded) -> list[Plot]:
             "bql-limit",
             view,
             "Limit of byte queue limits",
-            [line(view, view.reduce(row, POINTS), POINTS, name="limit", unit=unit, color=VERMILLION)],
+            [line(view, view.reduce(row, MAX_POINTS), MAX_POINTS, name="limit", unit=unit, color=VERMILLION)],
             layout(view, f"Limit ({unit})", (0, top)),
         )
     ]
-    caption = f"The limit of dynamic queue limits at the ends of bins, as means over {view.sampling(POINTS)}."
+    caption = (
+        f"The limit of dynamic queue limits at the ends of bins, as means over {view.sampling(MAX_POINTS)}."
+    )
     return [Plot("bql-limit", "Byte queue limits", caption, figures)]
 
 

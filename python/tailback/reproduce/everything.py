@@ -13,13 +13,13 @@ from tailback.reproduce.outcome import AllReproductions, Reproduction
 from tailback.reproduce.runs import Progress, Runner, Runs
 from tailback.running import claimed
 
-ALL = "all"
-"""What stands for every experiment where a name is asked for."""
+ALL_EXPERIMENTS = "all"
+"""Stands for every experiment where a name is expected."""
 
 
 def names(name: str) -> list[str]:
     """The experiments that a name stands for."""
-    return list(library.published()) if name == ALL else [name]
+    return list(library.published()) if name == ALL_EXPERIMENTS else [name]
 
 
 def reproduce_all(
@@ -40,7 +40,7 @@ def reproduce_all(
         done = AllReproductions(quick)
         with Runs(runner, progress, jobs, on) as runs:
             begun = []
-            for name in names(ALL):
+            for name in names(ALL_EXPERIMENTS):
                 one = Reproduction(name, load_published(name), quick, strict, folder=folder.path / name)
                 begun.append(Begun(one, runs, f"{name}: "))
             done.experiments = [one.finish() for one in begun]

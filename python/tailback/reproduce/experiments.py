@@ -143,7 +143,7 @@ class Check(StrictModel):
         return value / reference[0] if reference and reference[0] else math.nan if reference else value
 
     def holds(self, value: float) -> bool | None:
-        """Whether a value is within the bound; None when there is no value, or no bound."""
+        """True if a value is within the bound; None when there is no value, or no bound."""
         if not math.isfinite(value) or not self.bounds:
             return None
         if self.at_least is not None:
@@ -204,7 +204,7 @@ class Check(StrictModel):
 
 
 class Claim(StrictModel):
-    """What the paper says, where, on which run, and what would bear it out."""
+    """A claim of the paper: its words and place, its run, and the checks that would bear it out."""
 
     id: str
     says: str
@@ -219,7 +219,7 @@ class Claim(StrictModel):
 
     @property
     def counted_as(self) -> str:
-        """What its verdict says: as its kind, except for a prediction that hangs on a chosen bound."""
+        """The kind that its verdict counts as: its own, except for a prediction that hangs on a chosen bound."""
         own = [check for check in self.checks if (check.kind or self.kind) == "predicted"]
         if self.kind == "predicted" and any(check.chosen for check in own):
             return "predicted, bound chosen"
@@ -249,7 +249,7 @@ class Tradeoff(StrictModel):
 
 
 class Sensitivity(StrictModel):
-    """What a setting decides: a run varied, and measures of each variant.
+    """A setting varied in a run, with metrics of each variant.
 
     `kind` says what for: what an *assumption* decides, an *ablation* of what the paper proposes, or a
     prediction *beyond* what it measured. `claims` names the claims that it sheds light on. What is varied is
@@ -288,12 +288,12 @@ class Sensitivity(StrictModel):
 
     @property
     def head(self) -> str:
-        """What the names of the variants are."""
+        """The heading over the names of the variants."""
         return self.path or "variant"
 
     @property
     def mark(self) -> str:
-        """What is said of the variant that is the run itself."""
+        """The label of the variant that is the run itself."""
         return "assumed" if self.kind == "assumption" else "the run itself"
 
     @property

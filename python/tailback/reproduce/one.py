@@ -164,7 +164,7 @@ class _Varied:
     entries: dict[tuple[int, str], Sensitivity]
 
     def measure(self, result: Recorded) -> dict[tuple[int, str], list[Measured] | None]:
-        """What each entry shows of it."""
+        """Measured values of each entry."""
         return {entry: _measure(item, result) for entry, item in self.entries.items()}
 
 

@@ -1,4 +1,4 @@
-"""What comes of reproducing: claims with their verdicts, as data, as tables of the terminal and as JSON."""
+"""Outcome of a reproduction: claims with their verdicts, as data, as tables of the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Measured:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the bound holds."""
+        """True if the bound holds."""
         return self.check.holds(self.value)
 
     def as_json(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class Variant:
 
 @dataclass
 class Reproduction:
-    """What `reproduce` gives: a row a claim, the sensitivity tables, and the runs behind them."""
+    """Result of `reproduce`: a row per claim, the sensitivity tables, and the runs behind them."""
 
     name: str
     experiment: Experiment
@@ -214,7 +214,7 @@ class Reproduction:
         return tables
 
     def as_json(self) -> dict[str, Any]:
-        """What reproduce.json holds; the same seed gives the same text."""
+        """Content of reproduce.json; the same seed gives the same text."""
         return {
             "name": self.name,
             "title": self.experiment.title,
@@ -259,14 +259,14 @@ class Reproduction:
 
 @dataclass
 class AllReproductions:
-    """What `reproduce all` gives: each experiment's claims, in the order of their names."""
+    """Result of `reproduce all`: each experiment's claims, in the order of their names."""
 
     quick: bool
     experiments: list[Reproduction] = field(default_factory=list)
 
     @property
     def interrupted(self) -> bool:
-        """Whether some of the runs did not come to their end."""
+        """True if some of the runs did not come to their end."""
         return any(one.interrupted for one in self.experiments)
 
     @property
@@ -309,7 +309,7 @@ class AllReproductions:
         return [f"{kind}: {sum(met)} of {len(met)} met" for kind, met in of.items()]
 
     def as_json(self) -> dict[str, Any]:
-        """What reproduce.json holds; the same seed gives the same text."""
+        """Content of reproduce.json; the same seed gives the same text."""
         return {
             "quick": self.quick,
             "interrupted": self.interrupted,

@@ -45,12 +45,11 @@ class Waiting(Generic[Kept]):
     """A run under way, or yet to begin."""
 
     def __init__(self, title: str, future: Future[_Done[Kept] | None]) -> None:
-        """Of a task."""
         self._title = title
         self._future = future
 
     def wait(self) -> Kept | None:
-        """What was kept of its result; None when it was never begun, or interrupted before it had one.
+        """The stored result of a run; None if it was never begun, or interrupted before it had one.
 
         Raises:
             RunFailed: its process was ended.
@@ -81,7 +80,7 @@ class Runs:
         self._progress = progress or (lambda what, share: None)
         self._signals = ExitStack()
         self.on_cluster = on is not None
-        """Whether runs are carried out where the folders of this machine may not be."""
+        """True if runs are carried out where the folders of this machine may not be."""
         self._executor: Threads | Processes | RayTasks
         if on is None:
             self._executor = (Threads if runner else Processes)(jobs, lambda said: self._progress(*said))

@@ -24,7 +24,7 @@ class End:
     checks: dict[tuple[str, int], Check] = field(default_factory=dict)
 
     def measure(self, result: Recorded) -> Values | None:
-        """What it gives; None where it was cut short."""
+        """Measured values; None where the run was cut short."""
         if not result.complete:
             return None
         return {key: check.on(result) for key, check in self.checks.items()}

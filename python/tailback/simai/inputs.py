@@ -60,7 +60,7 @@ class SimaiOptions:
     """How the user gave an option, by its name here: as an option, a variable or in a file."""
 
     def name(self, key: str) -> str:
-        """What messages call an option."""
+        """The name of an option in messages."""
         return self.given_as.get(key, OPTION_NAMES.get(key, f"--{key}"))
 
 

@@ -42,7 +42,7 @@ class Case:
 
     @cached_property
     def faults(self) -> list[dict[str, Any]]:
-        """What went wrong."""
+        """Faults of the run."""
         return list(self.seen.result.faults)
 
     @cached_property
@@ -130,7 +130,7 @@ class Case:
 
     @property
     def has_roce(self) -> bool:
-        """Whether there is RoCE."""
+        """True if there is RoCE."""
         return (
             bool(pc.any(pc.not_equal(self.seen.flows.column("protocol"), TCP)).as_py())
             if ("protocol" in self.seen.flows.column_names)

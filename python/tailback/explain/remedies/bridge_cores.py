@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tailback.explain.bridge import core_shares
 from tailback.explain.remedies import Case, Remedy
-from tailback.explain.stages import FULL
+from tailback.explain.stages import FULL_BUSY_SHARE
 
 BRIDGE_CORES_TRIED = 4
 
@@ -15,7 +15,7 @@ def remedies(case: Case) -> Iterator[Remedy]:
     """Where a core is full, the rings have no limit, or the queueing discipline is a plain queue."""
     for bridge in sorted(case.seen.bridges):
         shares = core_shares(case.seen, bridge)
-        if shares and max(shares.values()) >= FULL:
+        if shares and max(shares.values()) >= FULL_BUSY_SHARE:
             cores = case.setting("bridge.cores") or []
             more = f"bridge.cores=[{', '.join(f'{{cpu: {number}}}' for number in range(BRIDGE_CORES_TRIED))}]"
             yield Remedy(

@@ -20,7 +20,7 @@ from tailback.explain.remedies import (
     tolerates_reordering,
 )
 
-CATALOGUE = [
+ALL_REMEDIES = [
     one.remedies
     for one in (
         faster_stage,

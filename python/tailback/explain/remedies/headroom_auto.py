@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from tailback.explain import faults
 from tailback.explain.remedies import Case, Remedy
 
-SETS = ("switch.pfc.headroom=auto",)
+HEADROOM_AUTO = ("switch.pfc.headroom=auto",)
 
 
 def applies(case: Case) -> bool:
-    """Whether a switch dropped packets of a lossless priority with headroom that the scenario gives."""
+    """True if a switch dropped packets of a lossless priority with headroom that the scenario gives."""
     switches = {switch["name"] for switch in case.plan["switches"]}
     dropped = faults.without_headroom(case.seen)
     return case.setting("switch.pfc.headroom") not in (None, "auto") and any(
@@ -27,7 +27,7 @@ def remedies(case: Case) -> Iterator[Remedy]:
             "headroom",
             "headroom: auto at switches",
             "Give each port the headroom that its rate and its cable need.",
-            sets=SETS,
+            sets=HEADROOM_AUTO,
             where="all",
             why=f"The headroom of {given} is too small for the packets that still come after a pause was "
             "sent: lossless traffic is dropped and retransmitted.",

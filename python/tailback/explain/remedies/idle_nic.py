@@ -9,7 +9,7 @@ from tailback.explain.remedies import Case, Remedy, numbered
 
 IDLE_NIC_MAX_LOAD = 0.1
 """A NIC that receives and sends less than this share of its rate idles."""
-_NIC = re.compile(r"s(\d+)n(\d+)")
+_NIC_NAME = re.compile(r"s(\d+)n(\d+)")
 """Names of hosts in a topology of servers with several NICs."""
 
 
@@ -17,7 +17,7 @@ def remedies(case: Case) -> Iterator[Remedy]:
     """Where the two ends of an item are NICs of different rails, and the one of the same rail idles."""
     sets, moved = [], []
     for number, item in numbered(case, "write"):
-        ends = [_NIC.fullmatch(str(item[end])) for end in ("from", "to")]
+        ends = [_NIC_NAME.fullmatch(str(item[end])) for end in ("from", "to")]
         if ends[0] is None or ends[1] is None or ends[0][2] == ends[1][2]:
             continue
         for key, one, other in (("to", ends[1], ends[0]), ("from", ends[0], ends[1])):

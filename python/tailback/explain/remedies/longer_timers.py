@@ -17,6 +17,6 @@ def remedies(case: Case) -> Iterator[Remedy]:
 
 
 def again(case: Case) -> tuple[Figure, ...]:
-    """What was retransmitted."""
+    """Retransmissions of the run."""
     timeouts = [Figure("local_ack_timeout_err", count(case.seen.timeouts), "")] if case.seen.timeouts else []
     return (*timeouts, Figure("packets retransmitted", share(case.seen.sent_again), "0"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tailback.explain import tiers
-from tailback.explain.groups import HOSTS
+from tailback.explain.groups import HOST_TIER
 from tailback.explain.remedies import Case, Remedy, numbered
 from tailback.explain.stages import Figure
 from tailback.text import share
@@ -31,7 +31,7 @@ def uneven(case: Case) -> tiers.Tier | None:
     """A tier of links between switches of which one is busy and others have room."""
     if not case.seen.by_flow:
         return None
-    for name in sorted({*case.verdict.groups.tier.values()} - {HOSTS}):
+    for name in sorted({*case.verdict.groups.tier.values()} - {HOST_TIER}):
         tier = tiers.of(case.verdict.groups, name)
         if tier is None:
             continue

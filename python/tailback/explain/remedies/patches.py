@@ -15,13 +15,13 @@ Plan = dict[str, Any]
 Key = tuple[str, str]
 """Kind and place: `("link", "h0-sw0")`, `("memory", "h1")`."""
 Doubling = Callable[[Plan], Plan]
-PRIORITIES = 8
+PRIORITY_COUNT = 8
 """IEEE 802.1Q: what a port may have headroom for."""
-LONGER = 16
-"""How much longer timers wait that fire too early: beyond any queue."""
-WIDE, PATIENT = 1024, 64
+LONGER_TIMER_FACTOR = 16
+"""Factor of timers that fire too early: beyond any queue."""
+WINDOW_PACKETS, REORDERING_PACKETS = 1024, 64
 """Window and reordering of a selective repeat in place of go-back-N, in packets."""
-ROOM = 64
+LOSSLESS_BUFFER_FACTOR = 64
 """How much larger buffers, and headroom, of a fabric are that loses nothing."""
 
 
@@ -162,7 +162,7 @@ def doubled_link(plan: Plan, number: int) -> Plan:
     wire["headroom_bytes"] *= 2
     for model in edited["switch_models"]:
         # The pool stays as it is: the buffer grows by the headroom.
-        model["buffer"] += PRIORITIES * wire["headroom_bytes"]
+        model["buffer"] += PRIORITY_COUNT * wire["headroom_bytes"]
     for end in (wire["a"], wire["b"]):
         if end not in {host["name"] for host in edited["hosts"]}:
             continue
@@ -208,7 +208,7 @@ def longer_timers(plan: Plan) -> Plan:
         transport = nic["transport"]
         for key in ("rto_low", "rto_high", "adaptive_timeout"):
             if transport[key] is not None:
-                transport[key] = min(transport["ack_timeout"], LONGER * transport[key])
+                transport[key] = min(transport["ack_timeout"], LONGER_TIMER_FACTOR * transport[key])
     return edited
 
 
@@ -220,7 +220,11 @@ def bears_reordering(plan: Plan) -> Plan:
         if transport["loss_recovery"] == "selective-repeat":
             transport["reordering"] = transport["window_packets"]
         else:
-            transport |= {"loss_recovery": "selective-repeat", "window_packets": WIDE, "reordering": PATIENT}
+            transport |= {
+                "loss_recovery": "selective-repeat",
+                "window_packets": WINDOW_PACKETS,
+                "reordering": REORDERING_PACKETS,
+            }
     return edited
 
 
@@ -229,10 +233,10 @@ def lossless(plan: Plan) -> Plan:
     edited = copy.deepcopy(plan)
     for one in edited["links"]:
         one["loss"] = 0.0
-        one["headroom_bytes"] *= ROOM
+        one["headroom_bytes"] *= LOSSLESS_BUFFER_FACTOR
     for model in edited["switch_models"]:
-        model["buffer"] *= ROOM
+        model["buffer"] *= LOSSLESS_BUFFER_FACTOR
         model["shared_bytes"] = (
-            model["shared_bytes"] * ROOM if model["shared_bytes"] else model["shared_bytes"]
+            model["shared_bytes"] * LOSSLESS_BUFFER_FACTOR if model["shared_bytes"] else model["shared_bytes"]
         )
     return edited

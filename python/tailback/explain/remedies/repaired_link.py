@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tailback.explain.remedies import Case, Remedy
-from tailback.explain.verdict import FAILED
+from tailback.explain.verdict import FAILED_LINK
 
 
 def remedies(case: Case) -> Iterator[Remedy]:
     """Where links fail."""
     if case.plan["failures"]:
         yield Remedy(
-            FAILED,
+            FAILED_LINK,
             "failed links stay up",
             "",
             edit=lambda plan: {**plan, "failures": []},

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tailback.explain.remedies import Case, Remedy, numbered
 from tailback.explain.remedies.own_class import SMALL_BYTES, bytes_of
-from tailback.explain.stages import FULL
+from tailback.explain.stages import FULL_BUSY_SHARE
 from tailback.metrics import summarise
 from tailback.recorded.setup import ROCE
 
@@ -23,7 +23,7 @@ def remedies(case: Case) -> Iterator[Remedy]:
     """Each where signs speak for it."""
     if not case.priorities.get(ROCE):
         return
-    full = any(stages[0].use >= FULL for stages in case.stages_of.values())
+    full = any(stages[0].use >= FULL_BUSY_SHARE for stages in case.stages_of.values())
     if full and bytes_of(case.setting("host.mtu") or LARGEST_MTU) < LARGEST_MTU:
         yield Remedy(
             "mtu",

@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from tailback.live.recording import LiveRecording, empty_flows, signals_of
 from tailback.live.veth.cases import PS_PER_NS, Case, bin_ps, parts, ring_packets
-from tailback.metrics.veth import FORWARD
+from tailback.metrics.veth import FORWARD_END
 from tailback.scenario.veth import CONSUMER, PRODUCER, UdpFlood
 
-RING_ENTITY, QDISC_ENTITY = f"{FORWARD}/ring", f"{FORWARD}/qdisc"
+RING_ENTITY, QDISC_ENTITY = f"{FORWARD_END}/ring", f"{FORWARD_END}/qdisc"
 
 
 def recording(case: Case, kernel_veth: dict[str, Any]) -> LiveRecording:
     """The tables of a run; `kernel_veth` describes kernel and cases."""
     counters = _counters(case)
-    where = {"node": PRODUCER, "port": FORWARD}
+    where = {"node": PRODUCER, "port": FORWARD_END}
     rows = [{**where, "counter": name, "value": value} for name, value in counters.items()]
     names = pa.schema([*((name, pa.string()) for name in ("node", "port", "counter")), ("value", pa.int64())])
     series, entities = _series(case)
@@ -137,7 +137,7 @@ def _meta(case: Case, counters: dict[str, int], kernel_veth: dict[str, Any]) -> 
         },
         "queues": list(_queues()),
         "veth": {
-            "ends": [{"name": FORWARD, "counters": counters}],
+            "ends": [{"name": FORWARD_END, "counters": counters}],
             "pings": [
                 {
                     "item": f"ping{ping}",
@@ -174,7 +174,7 @@ def _queues() -> Iterator[dict[str, Any]]:
             "kind": kind,
             "node": PRODUCER,
             "peer": CONSUMER,
-            "port": FORWARD,
+            "port": FORWARD_END,
             "priority": 0,
             "order": order,
             **dict.fromkeys(("k_min_bytes", "k_max_bytes", "limit_bytes")),
