@@ -13,6 +13,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
+from tailback.scenario.by_place import Part
 from tailback.scenario.by_rate import ByRate
 from tailback.scenario.classes import CnpPriority, NumberMapping
 from tailback.scenario.hosts import HostSet
@@ -201,7 +202,7 @@ def models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def section(annotation: Any) -> bool:
-    """Whether a key's value is a mapping or a list of mappings."""
+    """True if a key's value is a mapping or a list of mappings."""
     return bool(models(annotation))
 
 
@@ -239,8 +240,10 @@ def anchor_of(model: type[BaseModel]) -> str:
 
 
 def settings(model: type[BaseModel], path: str) -> Iterator[Setting]:
-    """The keys of one mapping."""
+    """The keys of one mapping; of settings by place those that no other section has."""
     for name, field in model.model_fields.items():
+        if issubclass(model, Part) and name not in ("at", "preset"):
+            continue
         key = field.alias or name
         is_list = section(field.annotation) and get_origin(field.annotation) is list
         full = ".".join(part for part in (path, key) if part) + ("[]" if is_list else "")
@@ -262,5 +265,5 @@ def anchor(text: str) -> str:
 
 
 def of_profile(model: type[BaseModel], key: str) -> bool:
-    """Whether a key's default is that of a profile."""
+    """True if a key's default is that of a profile."""
     return bool(profiles_of(model)) and key != "profile"

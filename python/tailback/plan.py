@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from tailback.rows import Rows
 from tailback.scenario import declared
 from tailback.scenario.bridge import Bridge
+from tailback.scenario.by_place import rates_of_ports
 from tailback.scenario.checks import one_way, pairs
 from tailback.scenario.checks.jobs import chunks, groups_of, in_server
 from tailback.scenario.collectives import DEFAULT_ALGORITHMS, Step, is_job, steps_of
@@ -59,8 +60,8 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
 
     Hosts, links, writers, connections and messages are in the order of the network and of the traffic list,
     which is also the order of their random streams. Hosts with the same link rate share an entry of `nics`
-    (hosts with a host path only if link delay and host path are also equal), switches with the same shared
-    buffer an entry of `switch_models`.
+    (hosts with a host path only if link delay and host path are also equal), switches with the same settings
+    and shared buffer an entry of `switch_models`.
     """
     network = scenario.network
     wires = [network.wires_of[name][0] for name in network.hosts]
@@ -71,11 +72,11 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
     ]
     nics = dict(zip(reversed(nic_keys), zip(reversed(wires), reversed(host_paths), strict=True), strict=True))
     nic_of = {kind: number for number, kind in enumerate(dict.fromkeys(nic_keys))}
-    link_rates = {wire.rate for wire in network.wires}
     round_trip = longest_round_trip(scenario).time if needs_round_trip(scenario) else None
-    pools = shared(scenario)
-    models = list(dict.fromkeys(pools.values()))
-    model_of = {pool: number for number, pool in enumerate(models)}
+    pools, switches = shared(scenario), scenario.switch_of
+    switch_keys = {name: (id(switch), pools[name]) for name, switch in switches.items()}
+    models = {key: switches[name] for name, key in switch_keys.items()}
+    model_of = {key: number for number, key in enumerate(models)}
     points, order = code_points(scenario), kinds(scenario)
     bridges, bridge_models = bridge_plans(scenario)
     flows, number_of = _flows(scenario, points)
@@ -88,8 +89,11 @@ def make_plan(scenario: Scenario) -> dict[str, Any]:
             for name, kind, congestion in zip(network.hosts, nic_keys, kind_of_hosts(scenario), strict=True)
         ],
         "nics": [_nic(scenario, points, *nics[kind], round_trip) for kind in nic_of],
-        "switches": [{"name": name, "model": model_of[pool]} for name, pool in pools.items()],
-        "switch_models": [_switch(scenario.switch, points, pool, link_rates) for pool in models],
+        "switches": [{"name": name, "model": model_of[key]} for name, key in switch_keys.items()],
+        "switch_models": [
+            _switch(switch, points, pool, rates_of_ports(scenario, switch))
+            for (_, pool), switch in models.items()
+        ],
         "bridges": bridges,
         "bridge_models": bridge_models,
         "links": [

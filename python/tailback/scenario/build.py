@@ -132,8 +132,19 @@ def _own_controller(scenario: Scenario, name: str, text: str | None) -> Checked:
 _SETTINGS_OF_CONFLICTS: dict[str, list[Path]] = {
     "switch": [
         ("topology",),
+        ("links",),
         *(("host", name) for name in ("mtu", "congestion", "tcp", *Controllers.model_fields)),
         *(("switch", name) for name in ("buffer", "shared", "lossless", "latency", "pfc", "pools", "strict")),
+        ("switches",),
+    ],
+    "links": [("topology",)],
+    "switches": [
+        ("topology",),
+        ("switch",),
+        ("host", "mtu"),
+        ("host", "tcp"),
+        ("host", "congestion"),
+        ("host", "transport"),
     ],
     "host": [
         ("topology",),

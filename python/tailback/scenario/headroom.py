@@ -7,6 +7,7 @@ import math
 from tailback.scenario.congestion import telemetry_bytes
 from tailback.scenario.model import Scenario
 from tailback.scenario.network import Wire
+from tailback.scenario.switch import Switch
 from tailback.wire import ETHERNET_OVERHEAD_BYTES, RETH_BYTES, ROCE_OVERHEAD_BYTES
 
 QUANTUM_BYTES = 512 // 8
@@ -46,37 +47,45 @@ def too_few_quanta(quanta: int, least: int) -> str:
 
 
 def headrooms(scenario: Scenario) -> list[int]:
-    """Headroom of each lossless priority of a switch's port, for each link, as set or computed.
+    """Headroom of each lossless priority of a switch's port, for each link, as set or computed: the larger of what
+    its two switches have.
 
     0 without switches: headroom of a NIC is in its receive buffer, see `receive_buffer.thresholds`.
     """
-    if not scenario.network.switches:
-        return [0] * len(scenario.network.wires)
-    fixed = scenario.switch.pfc.headroom
-    wires = scenario.network.wires
-    if not isinstance(fixed, str):
-        return [fixed] * len(wires)
-    kinds = {(wire.rate, wire.delay): wire for wire in wires}
-    pfc, latency = scenario.switch.pfc, scenario.switch.latency
-    known = {kind: above_xoff(scenario, wire, pfc.response_delay, latency) for kind, wire in kinds.items()}
-    return [known[wire.rate, wire.delay] for wire in wires]
+    switches = scenario.switch_of
+    known: dict[tuple[int, int, int], int] = {}
+
+    def at(wire: Wire, switch: Switch) -> int:
+        if not isinstance(switch.pfc.headroom, str):
+            return switch.pfc.headroom
+        kind = wire.rate, wire.delay, id(switch)
+        if kind not in known:
+            known[kind] = above_xoff(scenario, wire, switch.pfc.response_delay, switch.latency)
+        return known[kind]
+
+    return [
+        max((at(wire, switches[end]) for end in (wire.a, wire.b) if end in switches), default=0)
+        for wire in scenario.network.wires
+    ]
 
 
 def reserved(scenario: Scenario) -> dict[str, int]:
     """Total headroom of each switch, over all ports and lossless priorities."""
-    totals = dict.fromkeys(scenario.network.switches, 0)
-    priorities = len(scenario.switch.lossless)
+    switches = scenario.switch_of
+    totals = dict.fromkeys(switches, 0)
     for wire, each in zip(scenario.network.wires, headrooms(scenario), strict=True):
         for end in (wire.a, wire.b):
             if end in totals:
-                totals[end] += each * priorities
-    pool = scenario.switch.pfc.headroom_pool
-    return totals if pool is None else {name: min(total, pool) for name, total in totals.items()}
+                totals[end] += each * len(switches[end].lossless)
+    pools = {name: switch.pfc.headroom_pool for name, switch in switches.items()}
+    return {
+        name: total if (pool := pools[name]) is None else min(total, pool) for name, total in totals.items()
+    }
 
 
 def shared(scenario: Scenario) -> dict[str, int]:
     """Shared bytes of each switch's buffer, as set, or the rest that headroom leaves."""
-    fixed, buffer = scenario.switch.shared, scenario.switch.buffer
     return {
-        name: buffer - kept if isinstance(fixed, str) else fixed for name, kept in reserved(scenario).items()
+        name: switch.buffer - kept if isinstance(switch.shared, str) else switch.shared
+        for (name, kept), switch in zip(reserved(scenario).items(), scenario.switch_of.values(), strict=True)
     }

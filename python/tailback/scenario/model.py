@@ -20,6 +20,7 @@ from tailback.files import FileRefusedError, UnchangedFile, read_file
 from tailback.limits import MAX_OUTSTANDING
 from tailback.scenario import declared
 from tailback.scenario.bridge import Bridge
+from tailback.scenario.by_place import LinksAt, SwitchesAt, switches_by_name, with_own_links
 from tailback.scenario.classes import (
     Classification,
     CnpPriority,
@@ -262,6 +263,13 @@ class Scenario(Section):
         "assumption: every setting has its own default",
     )
     topology: Topology = Field(description="The hosts, switches and links.")
+    links: list[LinksAt] = setting(
+        [],
+        "Rate, delay and loss of some links, in place of what topology gives them; of two entries for a link the "
+        "later counts.",
+        "assumption: all links of a tier are alike",
+        max_length=1000,
+    )
     controllers: dict[str, str | None] = setting(
         {},
         "Congestion controllers in Python, to be named where built-in ones are: a name for each, and "
@@ -275,6 +283,12 @@ class Scenario(Section):
     )
     host: Host = Field(default_factory=Host, description="Every host: its NIC, its TCP and its CPU.")
     switch: Switch = Field(default_factory=Switch, description="Every switch.")
+    switches: list[SwitchesAt] = setting(
+        [],
+        "Settings of some switches, in place of those of `switch`; of two entries for a switch the later counts.",
+        "assumption: all switches are alike",
+        max_length=1000,
+    )
     bridge: Bridge | None = setting(
         None,
         "The Linux host between the hosts, where topology is of kind bridge; null: all its defaults.",
@@ -301,6 +315,7 @@ class Scenario(Section):
     _inputs: dict[str, bytes] = PrivateAttr(default_factory=dict)
     _long_inputs: dict[str, UnchangedFile] = PrivateAttr(default_factory=dict)
     _network: Network | None = PrivateAttr(default=None)
+    _switches: dict[str, Switch] | None = PrivateAttr(default=None)
     _messages: dict[int, Any] = PrivateAttr(default_factory=dict)
     _graphs: dict[tuple[str, int], Any] = PrivateAttr(default_factory=dict)
     _placed: dict[int, list[int]] = PrivateAttr(default_factory=dict)
@@ -355,8 +370,20 @@ class Scenario(Section):
             InputError: a file cannot be read; not for scenarios from `load`.
         """
         if self._network is None:
-            self._network = self.topology.network(self.read)
+            network = self.topology.network(self.read)
+            self._network = with_own_links(network, self.links) if self.links else network
         return self._network
+
+    @property
+    def switch_of(self) -> dict[str, Switch]:
+        """The settings of each switch, by its name; cached.
+
+        Raises:
+            ValidationError: settings of `switches` contradict those of `switch`; not for scenarios from `load`.
+        """
+        if self._switches is None:
+            self._switches = switches_by_name(self)
+        return self._switches
 
     @property
     def inputs(self) -> dict[str, bytes]:

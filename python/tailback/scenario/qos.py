@@ -36,7 +36,7 @@ def trim_code_point(switch: Switch) -> CodePoint | None:
 
 def code_points(scenario: Scenario) -> list[CodePoint]:
     """All code points that packets of a run carry, each once, lowest first."""
-    single = cnp_code_point(scenario.host), trim_code_point(scenario.switch)
+    single = cnp_code_point(scenario.host), *map(trim_code_point, scenario.switch_of.values())
     found = {one for one in single if one is not None}
     for index, item in enumerate(scenario.traffic):
         if isinstance(item, BETWEEN_NAMESPACES):

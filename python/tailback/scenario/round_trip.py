@@ -79,7 +79,8 @@ def window_packets(host: Host, rate_bps: int, round_trip: int | None) -> int | N
 
 
 def _longest(scenario: Scenario) -> RoundTrip:
-    network, latency = scenario.network, scenario.switch.latency
+    network = scenario.network
+    latency = max((switch.latency for switch in scenario.switch_of.values()), default=scenario.switch.latency)
     extra = telemetry_bytes(scenario)
     sizes = (scenario.host.mtu + extra + ROCE_OVERHEAD_BYTES + RETH_BYTES, ACK_WIRE_BYTES + extra)
     switches = set(network.switches)

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from tailback.controller import split
 from tailback.errors import InputError, Path, one_line
 from tailback.limits import MAX_OUTSTANDING
+from tailback.scenario.by_place import Part
 from tailback.scenario.congestion import ack_every, kinds, section_of
 from tailback.scenario.controllers import Controllers
 from tailback.scenario.document import from_yaml
@@ -127,11 +128,12 @@ def _mapping(
     """`usual_part`: the part with the values that follow from other settings if they are not given."""
     if isinstance(part, HostPath):
         part, usual_part = part.resolved(), part.usual()
-    dumped = part.model_dump(by_alias=True)
+    given = part.model_fields_set if isinstance(part, Part) else None
+    dumped = part.model_dump(by_alias=True, exclude_unset=given is not None)
     sources, absent = _derived_values(scenario, part), _absent(scenario)
     for name, field in type(part).model_fields.items():
         key = field.alias or name
-        if part is scenario and key in absent:
+        if (part is scenario and key in absent) or (given is not None and name not in given):
             continue
         value = getattr(part, name)
         here: Path = (*path, key)
@@ -191,6 +193,7 @@ def _absent(scenario: Scenario) -> set[str]:
     there = {
         "host": scenario.network.hosts,
         "switch": scenario.network.switches,
+        "switches": scenario.network.switches,
         "bridge": scenario.bridge,
         "veth": scenario.veth,
     }

@@ -13,7 +13,7 @@ from tailback.scenario.model import Scenario
 
 def warnings(scenario: Scenario) -> list[str]:
     """A line each."""
-    return [*_without_effect(scenario), *_overtaken(scenario)]
+    return [*_without_effect(scenario), *_overtaken(scenario), *_unlike_ends(scenario)]
 
 
 def _without_effect(scenario: Scenario) -> Iterator[str]:
@@ -51,3 +51,20 @@ def _overtaken(scenario: Scenario) -> list[str]:
             "may be longer than another"
         ]
     return []
+
+
+def _unlike_ends(scenario: Scenario) -> Iterator[str]:
+    """Links whose two switches treat the same packets differently."""
+    found: dict[str, list[str]] = {}
+    for wire in scenario.network.wires:
+        ends = [scenario.switch_of[end] for end in (wire.a, wire.b) if end in scenario.switch_of]
+        if len(ends) < 2 or ends[0] is ends[1]:
+            continue
+        one, other = ends
+        if one.lossless != other.lossless:
+            found.setdefault("have PFC for other priorities (lossless)", []).append(wire.name)
+        if one.qos != other.qos:
+            found.setdefault("put packets into other classes (qos)", []).append(wire.name)
+    for what, links in found.items():
+        more = f" and {len(links) - 1} more" if len(links) > 1 else ""
+        yield f"the two ends of {links[0]}{more} {what}: packets run as each end treats them"

@@ -7,6 +7,7 @@ from typing import Any
 
 from tailback.errors import InputError, Path, found, nearest
 from tailback.limits import MAX_CODE_POINTS, MAX_NAMED_HOSTS, MAX_OUTSTANDING, MAX_QPS
+from tailback.scenario.by_place import places, problems_of_places, rates_of_ports
 from tailback.scenario.checks.host_path import host_control_conflicts, path_conflicts
 from tailback.scenario.checks.jobs import job_conflicts, queue_pairs_of
 from tailback.scenario.checks.linux import bridge_conflicts, veth_conflicts
@@ -18,7 +19,7 @@ from tailback.scenario.hosts import ALL_HOSTS, TOO_MANY_NAMED, count_of, names
 from tailback.scenario.model import Scenario, chooses, ports
 from tailback.scenario.network import Network
 from tailback.scenario.qos import code_points, strict_of
-from tailback.scenario.switch import Thresholds
+from tailback.scenario.switch import Switch, Thresholds
 from tailback.scenario.traffic import (
     Churn,
     Flows,
@@ -53,6 +54,10 @@ def conflicts(scenario: Scenario) -> Problems:
     yield from veth_conflicts(scenario)
     yield from bridge_conflicts(scenario)
     if isinstance(scenario.topology, VethTopology):
+        return
+    misplaced = list(problems_of_places(scenario))
+    yield from misplaced
+    if misplaced:
         return
     if network.switches:
         yield from _buffer(scenario)
@@ -119,13 +124,14 @@ def _endless(scenario: Scenario) -> Problems:
 
 
 def _trimming(scenario: Scenario) -> Problems:
-    if scenario.switch.trimming is not None and not has_window(scenario.host):
-        text = (
-            f"found trimming and host.transport.loss_recovery: {scenario.host.transport.loss_recovery}, "
-            "expected loss_recovery: selective-repeat: who goes back N would do so for each packet that is "
-            "trimmed"
-        )
-        yield ("switch", "trimming"), text
+    for path, _, switch in places(scenario):
+        if switch.trimming is not None and not has_window(scenario.host):
+            text = (
+                f"found trimming and host.transport.loss_recovery: {scenario.host.transport.loss_recovery}, "
+                "expected loss_recovery: selective-repeat: who goes back N would do so for each packet that is "
+                "trimmed"
+            )
+            yield (*path, "trimming"), text
 
 
 def host_sets(item: Traffic) -> dict[str, tuple[str, ...]]:
@@ -203,25 +209,37 @@ def _no_switch(scenario: Scenario) -> Problems:
 
 
 def _buffer(scenario: Scenario) -> Problems:
-    switch, network = scenario.switch, scenario.network
-    kept = reserved(scenario)
-    worst = max(kept, key=lambda name: kept[name])
-    if kept[worst] >= switch.buffer:
-        each = dict(zip((wire.name for wire in network.wires), headrooms(scenario), strict=True))
-        own = [each[wire.name] for wire in network.wires_of[worst]]
-        of = f"{format_size(own[0])} of headroom" if len(set(own)) == 1 else f"{format_size(sum(own))} in all"
-        how = f"{of} for {'each of ' if len(set(own)) == 1 else ''}{len(own)} ports"
+    """Of each setting of switches, the switch with the most headroom."""
+    kept, pools = reserved(scenario), shared(scenario)
+    each = dict(zip((wire.name for wire in scenario.network.wires), headrooms(scenario), strict=True))
+    alike: dict[int, list[str]] = {}
+    for name, switch in scenario.switch_of.items():
+        alike.setdefault(id(switch), []).append(name)
+    for path, _, switch in places(scenario):
+        names = alike[id(switch)]
+        worst = max(names, key=lambda name: kept[name])
+        own = [each[wire.name] for wire in scenario.network.wires_of[worst]]
         where = "" if len(kept) == 1 else f" at {worst}"
+        yield from _buffer_of(path, switch, kept[worst], pools[worst], own, where)
+
+
+def _buffer_of(
+    path: Path, switch: Switch, kept: int, most: int, headroom_of_ports: list[int], where: str
+) -> Problems:
+    if kept >= switch.buffer:
+        own, equal = headroom_of_ports, len(set(headroom_of_ports)) == 1
+        of = f"{format_size(own[0])} of headroom" if equal else f"{format_size(sum(own))} in all"
+        how = f"{of} for {'each of ' if equal else ''}{len(own)} ports"
         yield (
-            ("switch", "buffer"),
-            f"found {format_size(switch.buffer)}, expected more than {format_size(kept[worst])}: "
+            (*path, "buffer"),
+            f"found {format_size(switch.buffer)}, expected more than {format_size(kept)}: "
             f"{how} and {len(switch.lossless)} lossless priorities{where}",
         )
         return
-    left, most = switch.buffer - kept[worst], shared(scenario)[worst]
+    left = switch.buffer - kept
     if most > left:
         yield (
-            ("switch", "shared"),
+            (*path, "shared"),
             f"found {format_size(most)}, expected at most {format_size(left)}, the buffer without headroom",
         )
         return
@@ -231,7 +249,7 @@ def _buffer(scenario: Scenario) -> Problems:
             name = "lossless" if isinstance(switch.pools.lossy, str) else "lossy"
             taken = lossless if name == "lossless" else lossy
             yield (
-                ("switch", "pools", name),
+                (*path, "pools", name),
                 f"found {format_size(taken)}, expected both pools to fit what is shared of the buffer, "
                 f"{format_size(most)}",
             )
@@ -239,23 +257,27 @@ def _buffer(scenario: Scenario) -> Problems:
         most = lossless
     if switch.lossless and switch.pfc.xoff is not None and switch.pfc.xoff > most:
         yield (
-            ("switch", "pfc", "xoff"),
+            (*path, "pfc", "xoff"),
             f"found {format_size(switch.pfc.xoff)}, expected at most {format_size(most)}, "
             f"what {'lossless priorities share' if switch.pools else 'is shared'} of the buffer",
         )
 
 
 def _quanta(scenario: Scenario) -> Problems:
-    quanta, least = scenario.switch.pfc.quanta, least_quanta(scenario)
-    if scenario.switch.lossless and quanta < least:
-        yield ("switch", "pfc", "quanta"), too_few_quanta(quanta, least)
+    least = least_quanta(scenario)
+    for path, _, switch in places(scenario):
+        if switch.lossless and switch.pfc.quanta < least:
+            yield (*path, "pfc", "quanta"), too_few_quanta(switch.pfc.quanta, least)
 
 
 def _thresholds(scenario: Scenario) -> Problems:
-    switch = scenario.switch
-    rates = sorted({wire.rate for wire in scenario.network.wires})
-    kinds: list[tuple[Path, Thresholds | None]] = [(("switch", "ecn"), switch.ecn)]
-    kinds += [(("switch", "ecn_by_priority", i), ecn) for i, ecn in enumerate(switch.ecn_by_priority)]
+    for path, _, switch in places(scenario):
+        yield from _thresholds_of(path, switch, sorted(rates_of_ports(scenario, switch)))
+
+
+def _thresholds_of(at: Path, switch: Switch, rates: list[int]) -> Problems:
+    kinds: list[tuple[Path, Thresholds | None]] = [((*at, "ecn"), switch.ecn)]
+    kinds += [((*at, "ecn_by_priority", i), ecn) for i, ecn in enumerate(switch.ecn_by_priority)]
     for path, ecn in kinds:
         for name, value in zip(("k_min", "k_max", "p_max"), ecn.settings if ecn else (), strict=False):
             missing = [rate for rate in rates if isinstance(value, dict) and rate not in value]
@@ -268,19 +290,17 @@ def _thresholds(scenario: Scenario) -> Problems:
     for index, own in enumerate(switch.ecn_by_priority):
         again = sorted(named & set(own.priorities))
         if again:
-            path = ("switch", "ecn_by_priority", index, "priorities")
+            path = (*at, "ecn_by_priority", index, "priorities")
             yield path, f"found {again[0]}, expected priorities that no entry before has"
         named |= set(own.priorities)
 
 
 def _classes(scenario: Scenario) -> Problems:
-    parts: list[tuple[str, Any, list[int]]] = [
-        ("host", scenario.host.weights, strict_of(scenario.host)),
-        ("switch", scenario.switch.weights, scenario.switch.strict),
-    ]
-    for part, weights, strict in parts:
+    parts: list[tuple[Path, Any, list[int]]] = [(("host",), scenario.host.weights, strict_of(scenario.host))]
+    parts += [(path, switch.weights, list(switch.strict)) for path, _, switch in places(scenario)]
+    for path, weights, strict in parts:
         for priority in sorted(set(weights or ()) & set(strict)):
-            yield (part, "weights"), f"found a share for priority {priority}, expected none: it is strict"
+            yield (*path, "weights"), f"found a share for priority {priority}, expected none: it is strict"
 
 
 def _code_points(scenario: Scenario) -> Problems:
