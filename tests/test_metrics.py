@@ -83,7 +83,14 @@ class Tiny:
 def tiny(rows: dict[tuple[str, str], list[float]], bins: int, **meta: Any) -> Result:
     hosts = [{"name": name, "nic": 0} for name in ("a", "b", "rx")]
     run = {"duration": bins * BIN_PS}
-    simple = {"name": "tiny", "hosts": hosts, "nics": [{"mtu": 1024}], "run": run}
+    simple = {
+        "name": "tiny",
+        "hosts": hosts,
+        "nics": [{"mtu": 1024}],
+        "switches": [],
+        "links": [],
+        "run": run,
+    }
     return result_of(simple, Tiny(rows, bins, **meta))
 
 

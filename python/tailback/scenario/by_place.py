@@ -205,8 +205,10 @@ def laid_over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
-        in_part = key in _SECTIONS and isinstance(under, dict) and isinstance(value, dict)
-        merged[key] = {**under, **value} if in_part else value
+        if key in _SECTIONS and isinstance(under, dict) and isinstance(value, dict):
+            merged[key] = {**under, **value}
+        else:
+            merged[key] = value
     return merged
 
 
