@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hpcc_files
 import pytest
 import tailback
 import tailback.cli as cli
+from tailback.errors import InputError
+from tailback.hpcc.inputs import load_inputs
 from tailback.results import Result
 
 CASE = Path(__file__).parent.parent / "crates" / "compat" / "tests" / "data" / "hpcc" / "single_flow"
@@ -184,3 +187,23 @@ def test_a_host_with_several_links_has_the_rate_of_all(files: Path) -> None:
     result = Result.load(files / "x")
     assert result.meta["line_rate_bps"]["h2"] == 200_000_000_000
     assert result.summary["goodput"]["of_line_rate"] <= 1
+
+
+@pytest.mark.parametrize("start", ["0", "2", "2.0", "2.000000577"])
+@pytest.mark.parametrize("size", ["0", "1", "63"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_small_flows_are_told_of_as_what_they_may_be(
+    size: str, start: str, rows: int, tmp_path: Path
+) -> None:
+    row = f"0 1 3 100 {size} {start}\n"
+    flow = f"{rows}\n" + row * rows
+    hpcc_files.write(tmp_path, flow=flow)
+    if float(size) > float(start):
+        if size != "0":
+            assert load_inputs(tmp_path / "config.txt").flows
+        return
+    with pytest.raises(InputError) as caught:
+        load_inputs(tmp_path / "config.txt")
+    (problem,) = caught.value.problems
+    assert f"s), or a flow of {size} B at {start} s; expected" in problem.text
+    assert "expected src dst pg dport bytes start, with at least 1 byte" in problem.text

@@ -177,8 +177,11 @@ def check_flow_form(
         return
     if of_ns3_rdma or all(first < MIN_FLOW_BYTES and first <= second for first, second in ends):
         packets, start, end = (word.decode("latin-1") for word in rows[0][1][3:])
+        # Whole numbers may be either: bytes of small flows, or starts in seconds.
+        small = not of_ns3_rdma and all(row[4].isdigit() for _, row in rows)
+        other = f", or a flow of {plain(start)} B at {plain(end)} s" if small else ""
         raise InputError.at(
             place,
             f"found a row as {NS3_RDMA}, has it: src dst pg packets start end ({plain(packets)} packets from "
-            f"{plain(start)} to {plain(end)} s); {expected}{way_out}",
+            f"{plain(start)} to {plain(end)} s){other}; {expected}{', with at least 1 byte' if small else ''}{way_out}",
         )
