@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import shutil
@@ -18,6 +19,7 @@ from pcapng import frames
 from tailback import cli
 from tailback.capture_option import CAPTURE_FILE, Capture
 from tailback.captured import CaptureAnalysis, analyze
+from tailback.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 RXE = ROOT / "crates" / "proto" / "tests" / "data" / "rxe_write.pcap"
@@ -292,3 +294,66 @@ def test_it_prints_json_and_writes_a_page(
         assert part in text
     assert cli.main(["analyze", str(lossy[2])]) == 0
     assert "Retransmissions" in capsys.readouterr().out
+
+
+MAGIC = {"us": 0xA1B2C3D4, "ns": 0xA1B23C4D}
+
+
+def pcap_of(order: str, unit: str, lengths: list[int]) -> bytes:
+    """A pcap with frames of these lengths."""
+    whole = struct.pack(order + "IHHiIII", MAGIC[unit], 2, 4, 0, 0, 65_535, 1)
+    for number, length in enumerate(lengths):
+        whole += struct.pack(order + "IIII", 1_700_000_000, number, length, length) + bytes(length)
+    return whole
+
+
+def pcapng_of(order: str, lengths: list[int]) -> bytes:
+    """A pcapng with frames of these lengths."""
+    whole = struct.pack(order + "IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+    whole += struct.pack(order + "IIHHII", 1, 20, 1, 0, 65_535, 20)
+    for number, length in enumerate(lengths):
+        padded = bytes(length + -length % 4)
+        size = 32 + len(padded)
+        head = struct.pack(order + "IIIIIII", 6, size, 0, 0, number, length, length)
+        whole += head + padded + struct.pack(order + "I", size)
+    return whole
+
+
+FORMS = {
+    "pcap <us": lambda lengths: pcap_of("<", "us", lengths),
+    "pcap <ns": lambda lengths: pcap_of("<", "ns", lengths),
+    "pcap >us": lambda lengths: pcap_of(">", "us", lengths),
+    "pcap >ns": lambda lengths: pcap_of(">", "ns", lengths),
+    "pcapng <": lambda lengths: pcapng_of("<", lengths),
+    "pcapng >": lambda lengths: pcapng_of(">", lengths),
+}
+
+
+@pytest.mark.parametrize("first", FORMS)
+@pytest.mark.parametrize("second", FORMS)
+@pytest.mark.parametrize("lengths", [[], [64], [60, 1500, 9000], [64] * 5000])
+def test_files_that_cat_has_joined_are_read_or_named_with_the_place(
+    first: str, second: str, lengths: list[int], tmp_path: Path
+) -> None:
+    head, tail = FORMS[first](lengths), FORMS[second]([64, 1024])
+    for name, content in [("a.pcap", head + tail), ("b.pcap.gz", gzip.compress(head) + gzip.compress(tail))]:
+        file = tmp_path / name
+        file.write_bytes(content)
+        if first.startswith("pcapng") and second.startswith("pcapng"):
+            assert analyze(file).data["frames"] == len(lengths) + 2  # sections of one file
+            continue
+        with pytest.raises(InputError) as caught:
+            analyze(file)
+        (problem,) = caught.value.problems
+        assert problem.text == (
+            f"found the header of another capture at byte {len(head)}, as cat joins files, expected one capture "
+            "(mergecap joins several)"
+        )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("cut", [1, 7, 15, 40])
+def test_a_file_that_is_cut_is_not_taken_for_two(form: str, cut: int, tmp_path: Path) -> None:
+    file = tmp_path / "a.pcap"
+    file.write_bytes(FORMS[form]([64, 1024])[:-cut])
+    assert analyze(file).data["cut_short"]

@@ -51,6 +51,8 @@ pub enum ReadError {
     NoInterface,
     /// More interfaces than are followed.
     TooManyInterfaces,
+    /// The header of another capture at this byte, where the format goes on with its own blocks.
+    Joined(u64),
     /// gzip that cannot be undone.
     BrokenGzip,
     /// The system cannot read it.
@@ -60,6 +62,9 @@ pub enum ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            ReadError::Joined(at) => {
+                return write!(f, "found the header of another capture at byte {at}, as cat joins files");
+            }
             ReadError::NotACapture => "found neither pcap nor pcapng",
             ReadError::CutShort => "found the end of the file within a block",
             ReadError::Broken => "found a block that is broken or longer than 4 MiB",
@@ -257,6 +262,7 @@ impl Reader {
     pub fn next_frame(&mut self) -> Result<Option<Captured<'_>>, ReadError> {
         loop {
             self.consume();
+            let read_bytes = self.read_bytes;
             let (taken, found) = match self.blocks.next() {
                 Ok((taken, block)) => {
                     let first = self.first_interface;
@@ -276,6 +282,11 @@ impl Reader {
                                 units_per_second: self.legacy_units as u128,
                                 offset_s: 0,
                             })
+                        }
+                        PcapBlockOwned::Legacy(frame)
+                            if begins_pcap(frame.ts_sec, frame.ts_usec) && frame.caplen == 0 =>
+                        {
+                            return Err(ReadError::Joined(read_bytes));
                         }
                         PcapBlockOwned::Legacy(frame) => {
                             // Both are powers of ten, and the product is less than 2^64.
@@ -375,10 +386,16 @@ impl Reader {
                     self.blocks.refill().map_err(|_| ReadError::Io)?;
                     continue;
                 }
-                Err(PcapError::UnexpectedEof) => return Err(ReadError::CutShort),
                 Err(PcapError::ReadError) => return Err(ReadError::Io),
-                Err(PcapError::HeaderNotRecognized) => return Err(ReadError::NotACapture),
-                Err(_) => return Err(ReadError::Broken),
+                Err(error) => {
+                    let why = match error {
+                        PcapError::UnexpectedEof => ReadError::CutShort,
+                        PcapError::HeaderNotRecognized => ReadError::NotACapture,
+                        _ => ReadError::Broken,
+                    };
+                    let joined = read_bytes > 0 && begins_capture(self.blocks.data());
+                    return Err(if joined { ReadError::Joined(read_bytes) } else { why });
+                }
             };
             if taken == 0 {
                 return Err(ReadError::Broken);
@@ -407,6 +424,25 @@ impl Reader {
             }
         }
     }
+}
+
+/// Whether these are the first two words of a pcap: its magic number (of microseconds, nanoseconds, or Kuznetzov's format)
+/// and version 2.4, in the byte order of the reader or in the other.
+fn begins_pcap(magic: u32, version: u32) -> bool {
+    const MAGIC: [u32; 3] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34];
+    // Two fields of 16 bits each, so that what is one word here depends on the byte order.
+    MAGIC.iter().any(|&one| one == magic || one.swap_bytes() == magic)
+        && [0x0004_0002, 0x0002_0004, 0x0400_0200, 0x0200_0400].contains(&version)
+}
+
+/// Whether a pcap or a section of pcapng begins here.
+fn begins_capture(data: &[u8]) -> bool {
+    const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+    const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+    let Some(words) = data.first_chunk::<12>() else { return false };
+    let word = |at: usize| u32::from_le_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]]);
+    let is_section = words[..4] == SECTION && (word(8) == BYTE_ORDER || word(8).swap_bytes() == BYTE_ORDER);
+    is_section || begins_pcap(word(0), word(4))
 }
 
 enum Found {
