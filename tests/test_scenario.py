@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tailback
 import yaml
 from jsonschema import Draft202012Validator
 from tailback import library
 from tailback.errors import InputError
 from tailback.scenario import builtin_names, json_schema, load, loads
 from tailback.scenario.controllers import BUILT_IN_CONTROLLERS
+from tailback.scenario.warnings import warnings
 
 OTHERS = ", ".join(name for name in BUILT_IN_CONTROLLERS if name != "dctcp")
 MINIMAL = """\
@@ -462,3 +464,37 @@ def test_one_mistake_hides_no_other(sets: list[str], expected: list[str]) -> Non
     with pytest.raises(InputError) as refused:
         load("roce-incast-lossless", sets=sets)
     assert [".".join(map(str, problem.path)) for problem in refused.value.problems] == expected
+
+
+TRAFFIC_WITH_ENDS = {
+    "write": "",
+    "write-latency": "",
+    "tcp": "",
+    "churn": ", interval: 1ms",
+    "incast": ", fan_in: 2, message: 10KB, interval: 100us",
+}
+
+
+@pytest.mark.parametrize("kind", TRAFFIC_WITH_ENDS)
+@pytest.mark.parametrize(
+    ("ends", "named"),
+    [
+        ("from: h0..h3, to: h0", "from names h0, the only host in to"),
+        ("from: [h1, h2, h0], to: h0", "from names h0, the only host in to"),
+        ("from: h0..h3, to: h4", None),
+        ("from: h0..h3, to: [h0, h4]", None),
+        ("from: all, to: h0", None),
+        ("from: all, to: all", None),
+    ],
+)
+def test_a_host_that_could_only_send_to_itself_is_said(kind: str, ends: str, named: str | None) -> None:
+    scenario = loads(
+        "name: ends\nrun: {duration: 5ms}\ntopology: {kind: star, hosts: 5}\n"
+        f"traffic: [{{kind: {kind}, {ends}{TRAFFIC_WITH_ENDS[kind]}}}]\n"
+    )
+    said = [one for one in warnings(scenario) if "no host sends to itself" in one]
+    assert (f"traffic.0.{named}" in said[0]) if named else said == []
+    senders = {flow["src"] for flow in tailback.run(scenario).flows.select(["src"]).to_pylist()}
+    if named and kind != "write-latency":
+        assert "h0" not in senders
+    assert senders

@@ -7,13 +7,21 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from tailback.scenario.checks import host_sets
 from tailback.scenario.congestion import has_window
+from tailback.scenario.hosts import ALL_HOSTS, names
 from tailback.scenario.model import Scenario
+from tailback.scenario.veth import BETWEEN_NAMESPACES
 
 
 def warnings(scenario: Scenario) -> list[str]:
     """A line each."""
-    return [*_without_effect(scenario), *_overtaken(scenario), *_unlike_ends(scenario)]
+    return [
+        *_without_effect(scenario),
+        *_overtaken(scenario),
+        *_left_out(scenario),
+        *_unlike_ends(scenario),
+    ]
 
 
 def _without_effect(scenario: Scenario) -> Iterator[str]:
@@ -29,6 +37,23 @@ def _without_effect(scenario: Scenario) -> Iterator[str]:
         yield f"host.transport.{', '.join(given)} {are} without effect {under}"
     if switch.load_balancing != "flowlet" and switch.flowlet_gap != _default(switch, "flowlet_gap"):
         yield f"switch.flowlet_gap is without effect under load_balancing: {switch.load_balancing}"
+
+
+def _left_out(scenario: Scenario) -> Iterator[str]:
+    """Hosts that are named in `from` or `to`, and could only send to themselves: no host does."""
+    every = scenario.network.hosts
+    for index, item in enumerate(scenario.traffic):
+        if isinstance(item, BETWEEN_NAMESPACES) or not {"from", "to"} <= set(host_sets(item)):
+            continue
+        sets = host_sets(item)
+        for field, other in (("from", "to"), ("to", "from")):
+            named = names(tuple(entry for entry in sets[field] if entry != ALL_HOSTS), every)
+            partners = names(sets[other], every)
+            if len(partners) == 1 and len(named) > 1 and partners[0] in named:
+                yield (
+                    f"traffic.{index}.{field} names {partners[0]}, the only host in {other}: no host sends to itself, "
+                    "so this is as if it were not named there"
+                )
 
 
 def _default(section: BaseModel, name: str) -> Any:

@@ -29,9 +29,15 @@ def senders_per_round(item: Churn, hosts: int) -> int:
     return min(hosts, -(-hosts // 2) if item.senders is None else item.senders)
 
 
+def sources(item: Churn, every: list[str]) -> list[str]:
+    """The hosts that senders are drawn from: those in `from` with another host in `to`."""
+    targets = set(names(item.to, every))
+    return [host for host in names(item.from_, every) if targets != {host}]
+
+
 def max_connections(item: Churn, every: list[str], end: int) -> int:
     """Maximum number of queue pairs, without drawing them; `every` are the hosts of the network."""
-    senders = senders_per_round(item, len(names(item.from_, every)))
+    senders = senders_per_round(item, len(sources(item, every)))
     return len(rounds(item, end)) * senders * len(names(item.to, every)) * item.qps
 
 
@@ -41,12 +47,12 @@ def connections(item: Churn, every: list[str], seed: int, index: int, end: int) 
     Each round has its own random stream: first its senders, then a lifetime for each queue pair. A longer run
     begins with the connections of a shorter one.
     """
-    sources, targets = names(item.from_, every), names(item.to, every)
-    senders = senders_per_round(item, len(sources))
+    hosts, targets = sources(item, every), names(item.to, every)
+    senders = senders_per_round(item, len(hosts))
     span = item.lifetime_max - item.lifetime_min
     for round_, start in enumerate(rounds(item, end)):
         bits = draws.raw(seed, index, round_, senders * (1 + len(targets) * item.qps))
-        picked = [sources[place] for place in draws.sample(bits, len(sources), senders)]
+        picked = [hosts[place] for place in draws.sample(bits, len(hosts), senders)]
         pairs = [(source, to) for source in picked for to in targets for _ in range(item.qps)]
         shares = draws.unit(bits[senders:])
         for (source, to), share in zip(pairs, shares, strict=True):

@@ -415,10 +415,12 @@ def _one_by_one(item: Write | TcpStreams, network: Network, path: Path) -> Probl
 
 def _comes_and_goes(scenario: Scenario, item: Churn, path: Path) -> Problems:
     hosts = scenario.network.hosts
-    senders, receivers = names(item.from_, hosts), set(names(item.to, hosts))
-    if item.senders is not None and item.senders > len(senders):
-        yield (*path, "senders"), f"found {item.senders}, expected at most {len(senders)}, the hosts in from"
-    if any(receivers == {sender} for sender in senders):
+    receivers = set(names(item.to, hosts))
+    senders = [sender for sender in names(item.from_, hosts) if receivers != {sender}]
+    if senders and item.senders is not None and item.senders > len(senders):
+        text = f"found {item.senders}, expected at most {len(senders)}, the hosts in from with another in to"
+        yield (*path, "senders"), text
+    if not senders:
         yield (*path, "to"), f'found only a sender, "{item.to[0]}", expected another host'
     yield from _outstanding(scenario, path, item.message, item.depth)
 
