@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fit_lab import DELAY, LAB, LATENCY
+from tailback.errors import InputError
 from tailback.recorded.bins import Array
 from tailback.study.emulator import Emulated, emulate
 from tailback.study.fit_design import Fit, Observed, read_fit
@@ -341,3 +342,35 @@ def test_a_limit_leaves_what_keeps_to_it(limit: str, low: float, high: float) ->
     assert not fitted.missed
     assert predicted.missed == (limit == "at_least" and predicted.high < 2.75)
     assert fitted.observed.in_words == f"{limit.replace('_', ' ')} 1.5"
+
+
+IMPOSSIBLE = [
+    *(("goodput_of_ideal", "%", value) for value in (-5, -0.001, 100.5, 1e6)),
+    *(("goodput_of_ideal", "share", value) for value in (-0.1, 1.5)),
+    ("total_goodput", "Gbit/s", -1),
+    ("perftest_bandwidth", "MiB/s", -0.01),
+    ("standing_queue_bytes", "KB", -3),
+    ("message_latency", "us", -1),
+    ("cnps", "", -1),
+    ("jain_index", "", -0.5),
+]
+
+
+@pytest.mark.parametrize("bound", ["value", "at_most", "at_least"])
+@pytest.mark.parametrize(("measure", "unit", "value"), IMPOSSIBLE)
+def test_a_figure_that_its_unit_cannot_have_is_refused(
+    measure: str, unit: str, value: float, bound: str
+) -> None:
+    one = {"measure": measure, "unit": unit, bound: value, "tolerance": 1}
+    with pytest.raises(InputError) as caught:
+        read_fit({"scenario": LAB, "free": {DELAY: "100ns..10us:log"}, "observations": [one]}, {})
+    (problem,) = caught.value.problems
+    assert problem.path == ("observations", 0, bound)
+    assert f"found {value:g}{f' {unit}' if unit else ''}, expected 0 " in problem.text
+
+
+@pytest.mark.parametrize(("unit", "value"), [("%", 0), ("%", 100), ("share", 1), ("share", 0.0)])
+def test_the_ends_of_a_share_are_taken(unit: str, value: float) -> None:
+    one = {"measure": "goodput_of_ideal", "unit": unit, "value": value, "tolerance": 1}
+    asked = read_fit({"scenario": LAB, "free": {DELAY: "100ns..10us:log"}, "observations": [one]}, {})
+    assert asked.observed[0].value == (value / 100 if unit == "%" else value)

@@ -557,3 +557,60 @@ def test_the_first_words_of_a_text_of_another_kind_are_told(tmp_path: Path, text
     (outputs / "bandwidth" / "perftest.txt").write_text(text)
     with pytest.raises(InputError, match=re.escape(f"perftest.txt: found {found}, expected the table")):
         recorded_lines(outputs)
+
+
+@pytest.mark.parametrize("unit", ["MiB/sec", "MB/sec", "Gb/sec"])
+@pytest.mark.parametrize("rate", ["0.000000", "0.000012", None])
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_bandwidth_of_0_00_is_no_exact_0(unit: str, rate: str | None, form: str) -> None:
+    heading = f" #bytes     #iterations    BW peak[{unit}]    BW average[{unit}]"
+    row = " 2          5000           0.00               0.00"
+    results: dict[str, Any] = {"MsgSize": 2, "n_iterations": 5000, f"BW_average[{unit}]": 0.0}
+    if rate is not None:
+        heading, row, results = (
+            f"{heading}   MsgRate[Mpps]",
+            f"{row}   {rate}",
+            results | {"MsgRate": float(rate)},
+        )
+    text = f"{heading}\n{row}\n" if form == "table" else json.dumps({"results": results})
+    found = readers.perftest(text)
+    if rate == "0.000012":
+        assert found.bandwidth_bps == pytest.approx(12 * 2 * 8)
+        assert found.resolution_bps == pytest.approx(0.5 * 2 * 8)
+    else:
+        assert found.bandwidth_bps == 0
+        assert found.resolution_bps == pytest.approx(0.005 * (1e9 if unit == "Gb/sec" else 2**20 * 8))
+
+
+@pytest.mark.parametrize("average", [0.0, 0.01, 0.04, 1300.0])
+def test_what_perftest_rounds_is_fitted_no_more_closely_than_it_is_printed(
+    average: float, tmp_path: Path
+) -> None:
+    outputs = tmp_path / "outputs"
+    shutil.copytree(OUTPUTS / "poor-mans-cp", outputs)
+    table = outputs / "bandwidth" / "perftest.txt"
+    text = table.read_text().replace("1300.00", f"{average:.2f}").replace("0.020800", "0.000000")
+    table.write_text(text)
+    said = [line for line in recorded_lines(outputs) if "0.00" in line]
+    assert len(said) == (average == 0)
+    if said:
+        assert (
+            "perftest: its bandwidth is printed as 0.00, which is below 41.9 kbit/s, or nothing was"
+            in said[0]
+        )
+    out = tmp_path / "out"
+    assert cli.main(["lab", "collect", "poor-mans-cp", str(outputs), "--out", str(out), "-q"]) == 0
+    (row,) = [line for line in (out / "measured.csv").read_text().splitlines() if "perftest" in line]
+    name, value, at_most, unit, tolerance = row.split(",")
+    assert (name, unit) == ("perftest_bandwidth", "MiB/s")
+    assert (value, at_most) == (("", "0.005") if average == 0 else (f"{average:g}", ""))
+    assert float(tolerance) == pytest.approx(max(0.01 * average, 0.005))
+
+
+def test_a_latency_of_0_00_is_refused() -> None:
+    text = (
+        " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n"
+        " 2       1000          0.00           0.00         0.00               0.00\n"
+    )
+    with pytest.raises(readers.UnexpectedOutput, match=r"a typical latency above 0\.00 us"):
+        readers.perftest(text)

@@ -90,7 +90,9 @@ def analyze(path: str | os.PathLike[str], progress: Callable[[float], None] | No
                 str(path), f"found {packed}, expected pcap or pcapng, as it is or with gzip"
             ) from None
         if "another capture" in str(error):
-            raise InputError.at(str(path), f"{error}, expected one capture (mergecap joins several)") from None
+            raise InputError.at(
+                str(path), f"{error}, expected one capture (mergecap joins several)"
+            ) from None
         at = f" at byte {read:,} or after" if read else ""
         raise InputError.at(str(path), f"{error}{at}, expected pcap or pcapng") from None
     return CaptureAnalysis("standard input" if standard_input else given.name, json.loads(analysis.finish()))

@@ -25,6 +25,8 @@ from tailback.scenario import Scenario
 PS_PER_S, PS_PER_US = 10**12, 10**6
 MEASURED_FILE = "measured.csv"
 """For `tailback fit`, in the folder of the result."""
+PRINTED = 0.005
+"""Half of the last of the two decimals that perftest and mpstat print."""
 PERFTEST_TOLERANCE = 0.01
 """Relative accuracy of perftest in that file: an assumption, which users may edit there."""
 _HOST_SERIES = ("np_cnp_sent", "rp_cnp_handled", "out_of_sequence", "packet_seq_err", "local_ack_timeout_err")
@@ -380,15 +382,21 @@ class _TestRun:
 
     def observations(self, latencies: list[RecordedTest]) -> str:
         """The CSV for `tailback fit`: a row for each figure."""
-        rows = [("perftest_bandwidth", (self.one.result.bandwidth_bps or 0.0) / BITS_PER_MIB, "MiB/s")]
+        bandwidth = (self.one.result.bandwidth_bps or 0.0) / BITS_PER_MIB
+        resolution = self.one.result.resolution_bps / BITS_PER_MIB
+        # What is printed as 0.00 is only known to be less than that.
+        rows = [("perftest_bandwidth", bandwidth or None, "MiB/s", resolution)]
         rows += [
-            ("write_latency", one.result.latency_us[1], "us")
+            ("write_latency", one.result.latency_us[1], "us", PRINTED)
             for one in latencies[:1]
             if one.result.latency_us
         ]
         busiest = [shares["softirq"] for cores in self.one.cores.values() for shares in cores.values()]
-        rows += [("softirq_share", 100 * max(busiest), "%")] if busiest else []
+        rows += [("softirq_share", 100 * max(busiest) or None, "%", PRINTED)] if busiest else []
         lines = [
-            f"{name},{value:g},{unit},{max(value, 1e-9) * PERFTEST_TOLERANCE:g}" for name, value, unit in rows
+            f"{name},,{resolution:g},{unit},{resolution:g}"
+            if value is None
+            else f"{name},{value:g},,{unit},{max(value * PERFTEST_TOLERANCE, resolution):g}"
+            for name, value, unit, resolution in rows
         ]
-        return "\n".join(["measure,value,unit,tolerance", *lines, ""])
+        return "\n".join(["measure,value,at_most,unit,tolerance", *lines, ""])

@@ -294,7 +294,10 @@ class Perftest:
     message_bytes: int
     iterations: int
     bandwidth_bps: float | None = None
-    """Average payload in bit/s; of both directions together in a bidirectional test."""
+    """Average payload in bit/s; of both directions together in a bidirectional test. 0: printed as 0.00, so below
+    `resolution_bps`, or nothing was measured."""
+    resolution_bps: float = 0.0
+    """How far the true bandwidth may be from what was printed, which has two decimals."""
     latency_us: tuple[float, float, float, float] | None = None
     """One way: minimum, typical (the median), 99th percentile, maximum."""
 
@@ -341,28 +344,47 @@ def _perftest_json(text: str) -> Perftest:
     bandwidth, typical = number("BW_average"), number("t_typical")
     if message is None or (bandwidth is None and typical is None):
         raise UnexpectedOutput("MsgSize, and BW_average or t_typical, in results")
+    printed = None
     if bandwidth is not None:
         unit = next((key for key in results if key.startswith("BW_average[")), "")
-        bandwidth = _in_mib(bandwidth, unit.partition("[")[2].rstrip("]"), message, number("MsgRate"))
-    return _made(
-        message, iterations or 0, bandwidth, typical, number("t_min"), number("99%"), number("t_max")
-    )
+        printed = _in_mib(bandwidth, unit.partition("[")[2].rstrip("]"), message, number("MsgRate"))
+    return _made(message, iterations or 0, printed, typical, number("t_min"), number("99%"), number("t_max"))
 
 
-def _in_mib(average: float, unit: str, message_bytes: float, rate_mpps: float | None) -> float:
-    """An average bandwidth in MiB/s. perftest's JSON says no unit, and --report_gbits changes it: the rate of
-    messages tells which it is.
-    """
+class _Printed(NamedTuple):
+    """A bandwidth as perftest printed it, in MiB/s, and how far the true one may be from it."""
+
+    mib_s: float
+    resolution_mib_s: float
+
+
+_RESOLUTION = 0.005
+"""Half of the last of the two decimals that perftest prints of a bandwidth: perftest_parameters.h, REPORT_FMT."""
+
+
+def _printed(average: float, to_mib: float, message_bytes: float, rate_mpps: float | None) -> _Printed:
+    """A bandwidth of 0.00 is taken from the rate of messages, which has six decimals."""
+    if not average and rate_mpps:
+        by_messages = rate_mpps * 1e6 * message_bytes / 2**20
+        return _Printed(by_messages, 0.5 * message_bytes / 2**20)
+    return _Printed(average * to_mib, _RESOLUTION * to_mib)
+
+
+def _in_mib(average: float, unit: str, message_bytes: float, rate_mpps: float | None) -> _Printed:
+    """perftest's JSON says no unit, and --report_gbits changes it: the rate of messages tells which it is."""
     if unit:
         if unit not in _MIB_PER_UNIT:
             raise UnexpectedOutput(f"BW_average in one of {', '.join(_MIB_PER_UNIT)}", value=average)
-        return average * _MIB_PER_UNIT[unit]
+        return _printed(average, _MIB_PER_UNIT[unit], message_bytes, rate_mpps)
+    if not average:
+        return _printed(average, _MIB_PER_UNIT["Gb/sec"], message_bytes, rate_mpps)
     if not rate_mpps:
         raise UnexpectedOutput("MsgRate beside BW_average, which tells MB/s from Gbit/s", value=average)
     by_messages = rate_mpps * 1e6 * message_bytes / 2**20
     for to_mib in (1.0, _MIB_PER_UNIT["Gb/sec"]):
-        if abs(average * to_mib / by_messages - 1) <= MAX_RATE_DIFFERENCE:
-            return average * to_mib
+        off = abs(average * to_mib - by_messages)
+        if off <= MAX_RATE_DIFFERENCE * by_messages + _RESOLUTION * to_mib:
+            return _printed(average, to_mib, message_bytes, rate_mpps)
     raise UnexpectedOutput(
         f"BW_average that is MsgRate times MsgSize: {by_messages:.2f} MB/s, or "
         f"{by_messages * 2**20 * 8e-9:.2f} Gbit/s",
@@ -373,12 +395,13 @@ def _in_mib(average: float, unit: str, message_bytes: float, rate_mpps: float | 
 def _made(
     message: float,
     iterations: float,
-    mib_s: float | None,
+    printed: _Printed | None,
     typical: float | None,
     least: float | None,
     p99: float | None,
     most: float | None,
 ) -> Perftest:
+    mib_s = None if printed is None else printed.mib_s
     figures = (message, iterations, mib_s, typical, least, p99, most)
     for one in figures:
         if one is not None and not 0 <= one <= MAX_FIGURE:
@@ -386,9 +409,14 @@ def _made(
     if message < 1:
         raise UnexpectedOutput("messages of 1 B or more", value=float(message))
     if typical is None:
-        return Perftest(int(message), int(iterations), (mib_s or 0.0) * BITS_PER_MIB)
+        assert printed is not None, "either is there"
+        bandwidth, resolution = (one * BITS_PER_MIB for one in printed)
+        return Perftest(int(message), int(iterations), bandwidth, resolution)
+    if not typical:
+        raise UnexpectedOutput("a typical latency above 0.00 us: perftest measured nothing", value=typical)
     latency = (typical if least is None else least, typical, typical if p99 is None else p99)
-    return Perftest(int(message), int(iterations), None, (*latency, max(latency) if most is None else most))
+    whole = (*latency, max(latency) if most is None else most)
+    return Perftest(int(message), int(iterations), latency_us=whole)
 
 
 _MIB_PER_UNIT = {"MiB/sec": 1.0, "MB/sec": 1.0, "Gb/sec": 1e9 / BITS_PER_MIB}
@@ -427,7 +455,8 @@ def _perftest_text(text: str) -> Perftest:
             average, unit = columns["BW average"]
             if unit not in _MIB_PER_UNIT:
                 break
-            return _made(message, iterations, average * _MIB_PER_UNIT[unit], None, None, None, None)
+            printed = _printed(average, _MIB_PER_UNIT[unit], message, column("MsgRate"))
+            return _made(message, iterations, printed, None, None, None, None)
         if "t_typical" in columns:
             return _made(
                 message,

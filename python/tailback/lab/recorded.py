@@ -21,6 +21,7 @@ from tailback.errors import InputError, plain
 from tailback.lab import readers
 from tailback.lab.model import Lab, LabTest
 from tailback.lab.readers import Perftest, QdiscCounters, UnexpectedOutput
+from tailback.text import rate
 
 GAUGES = ("outbound_pci_stalled_wr", "outbound_pci_stalled_rd")
 """Shares of the last second in %, no counts (mlx5)."""
@@ -96,6 +97,11 @@ def read(lab: Lab, folder: Path, test: LabTest) -> RecordedTest:
                 missing.append(f"{name}: not recorded after the test, counted up to the last look during it")
             missing += [f"{name}: {text}" for text in _fallen([getattr(shot, kind)[key] for shot in there])]
     missing += _strangers(lab, where)
+    if result.bandwidth_bps == 0:
+        missing.append(
+            f"perftest: its bandwidth is printed as 0.00, which is below {rate(result.resolution_bps)}, or "
+            "nothing was measured; it is shown as 0"
+        )
     cores = {}
     for bridge in lab.bridges:
         found = _one(where / "during" / bridge.host, "mpstat", readers.mpstat)

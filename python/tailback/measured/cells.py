@@ -44,6 +44,17 @@ class Quantity(NamedTuple):
         return None
 
     @property
+    def most(self) -> float:
+        """The most that it can be, by the ending of its name."""
+        return (
+            100.0
+            if self.name.endswith("_pct")
+            else 1.0
+            if self.name.endswith("_frac") or self.name.startswith("jain_")
+            else 1e15
+        )
+
+    @property
     def tolerance(self) -> str:
         if self.within is not None:
             return f"{100 * self.within:g} %"
@@ -201,7 +212,7 @@ def _cell(
     measured = {}
     for quantity in lab.quantities:
         if text := written.get(quantity.name, ""):
-            measured[quantity.name] = _value(at, Column(quantity.name), text, problems)
+            measured[quantity.name] = _value(at, Column(quantity.name, most=quantity.most), text, problems)
     return Cell(line, values, measured)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -35,6 +36,9 @@ UNITS: dict[str, dict[str, float]] = {
     "index": {"": 1.0, "index": 1.0},
 }
 """How much of the base unit each is. Only counts and indices may come without one."""
+
+_LIMITS_IN_BASE_UNIT: dict[str, tuple[float, float]] = {"share": (0.0, 1.0)}
+"""Least and most of a figure; of all others 0 or more."""
 
 Bound = Literal["value", "at_most", "at_least"]
 _Figure = Annotated[float, Field(allow_inf_nan=False)]
@@ -202,6 +206,11 @@ class Fit(StudyDesign):
                 text = f"found {what}, expected one of {units} for {shown.label.lower()}"
                 raise InputError.at("", text, (*place, "unit"))
             factor, (bound, number) = factors[one.unit], one.figure
+            least, most = _LIMITS_IN_BASE_UNIT.get(shown.unit, (0.0, math.inf))
+            if not least <= number * factor <= most:
+                text = f"found {number:g}{f' {one.unit}' if one.unit else ''}, expected "
+                text += "0 or more" if math.isinf(most) else f"0 to {most / factor:g} {one.unit}"
+                raise InputError.at("", f"{text} for {shown.label.lower()}", (*place, bound))
             tolerance = one.tolerance * factor
             found.append(Observed(output, number * factor, tolerance, one.runs, one.held_out, bound))
         return found
