@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import tailback
+from tailback import text
 from tailback.cli import main
-from tailback.explain import as_text, page_of, trials
+from tailback.explain import as_text, outcome, page_of, trials
 from tailback.explain.remedies.catalogue import ALL_REMEDIES
 from tailback.explain.trials import Question
 from tailback.explain.verdict import Verdict
@@ -262,7 +263,7 @@ def test_what_if_prints_before_and_after(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["explain", folder, "--set", "traffic.1.priority=1"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("With traffic.1.priority=1:")
-    assert "Goodput of the slowest sender: " in out
+    assert "Goodput of the slowest sender from 0 to " in out
     assert main(["explain", folder, "--set", "traffic.9.priority=1"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert main(["explain", folder, "--about", "h77"]) == 2
@@ -317,3 +318,21 @@ def test_a_remedy_says_what_it_changes() -> None:
         if one.remedy.sets:
             assert one.remedy.says.endswith(".")
             assert one.remedy.why.endswith(".")
+
+
+@pytest.mark.parametrize("goal", outcome.GOALS)
+@pytest.mark.parametrize("interval", ["0s", "1ms"])
+def test_what_is_compared_is_said_with_its_time(goal: str, interval: str) -> None:
+    """A finding counts since the run was steady; what trials are compared by counts from its begin."""
+    result = run(
+        "spans",
+        "6ms",
+        topology={"kind": "star", "hosts": 5, "link": LINK},
+        traffic=[
+            {"kind": "write", "from": "h0..h2", "to": "h4", "start_interval": interval},
+            {"kind": "flows", "list": [f"h3 h4 50KB {at}us" for at in range(0, 5000, 500)]},
+        ],
+    )
+    verdict, words = explained(result, goal=goal)
+    (compared,) = {one.end_s for one in verdict.asked}
+    assert f"{outcome.MEANS[goal]} from 0 to {text.duration(compared)}" in words

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 from synthetic import incast, plan, result_of
-from tailback import scenario
+from tailback import scenario, text
 from tailback.results import Result
 from tailback.run_folder import COMMON_FILES, write_report
 from tailback.running import run
@@ -143,7 +143,8 @@ def test_of_equal_senders_none_is_the_slowest(monkeypatch: pytest.MonkeyPatch) -
     }
     summary = small().summary | {"fairness": equal}
     monkeypatch.setattr("tailback.metrics.fairness.summarise", lambda _result: summary)
-    assert "Jain's index over 4 senders. Each got 1 Gbit/s." in printed(small())
+    since = text.duration(summary["convergence_s"])
+    assert f"Jain's index over 4 senders, since {since}. Each got 1 Gbit/s." in printed(small())
 
 
 def test_faults_are_named_first() -> None:

@@ -173,6 +173,13 @@ class Asked(NamedTuple):
     before: float
     after: float
     gain: float
+    end_s: float
+    """Both are of the time from 0 to this."""
+
+    @property
+    def means(self) -> str:
+        """What is compared, and over which time: findings of a run are mostly of its steady part."""
+        return f"{MEANS[self.goal]} from 0 to {text.duration(self.end_s)}"
 
 
 GOAL_MEANING = {

@@ -80,7 +80,7 @@ def _with_remedy(symptom: Symptom, base: Outcome, trials: Sequence[Trial]) -> Sy
         remedy=trial.remedy,
         gain=gain,
         words=f"{symptom.words} What helps: {{remedy}}: {shown(symptom.goal, after)} instead of "
-        f"{shown(symptom.goal, before)}.{costs}",
+        f"{shown(symptom.goal, before)}, from 0 to {text.duration(base.end_s)}.{costs}",
     )
 
 

@@ -345,7 +345,8 @@ def _asked(bench: _Bench, question: Question) -> list[Asked]:
             before = bench.base.value(goal, question.about)
             after = trial.outcome.value(goal, question.about)
             if gain is not None and before is not None and after is not None:
-                found.append(Asked(trial.remedy, goal, question.about, before, after, gain))
+                end_s = bench.base.end_s
+                found.append(Asked(trial.remedy, goal, question.about, before, after, gain, end_s))
     if question.sets:
         return found
     enough = AS_GOOD * max((one.gain for one in found), default=0.0)

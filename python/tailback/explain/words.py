@@ -11,7 +11,7 @@ from tailback import text
 from tailback.explain import faults, tiers
 from tailback.explain.groups import HOST_TIER
 from tailback.explain.kinds import KIND_OF_STAGE, Kind
-from tailback.explain.outcome import GOAL_MEANING, Asked
+from tailback.explain.outcome import Asked
 from tailback.explain.outcome import shown as shown_value
 from tailback.explain.remedy import Remedy
 from tailback.explain.stages import FULL_BUSY_SHARE, NOTABLE_SHARE, Figure
@@ -207,7 +207,7 @@ def _answered(verdict: Verdict) -> Page:
     ]
     if first.remedy.kind == "settings":
         lines = [
-            f"{GOAL_MEANING[one.goal][:1].upper()}{GOAL_MEANING[one.goal][1:]}{about}: {shown_value(one.goal, one.before)} before, "
+            f"{one.means[:1].upper()}{one.means[1:]}{about}: {shown_value(one.goal, one.before)} before, "
             f"{shown_value(one.goal, one.after)} with it."
             for one in verdict.asked
         ]
@@ -217,7 +217,7 @@ def _answered(verdict: Verdict) -> Page:
     if first.gain < WORTH_IT:
         return Page(
             f"Nothing that was tried helps {first.goal}{about} by {_percent(WORTH_IT)}.",
-            [f"It is {shown_value(first.goal, first.before)} ({GOAL_MEANING[first.goal]})."],
+            [f"It is {shown_value(first.goal, first.before)} ({first.means})."],
             evidence,
             "Try --set with a change of your own.",
             f"{len(verdict.asked)} changes were tried, each in a run of its own, with one seed.",
@@ -234,7 +234,7 @@ def _answered(verdict: Verdict) -> Page:
     return Page(
         f"What helps {first.goal}{about} most is {name}: {shown_value(first.goal, first.after)} instead of "
         f"{shown_value(first.goal, first.before)}.",
-        [f"Compared by {GOAL_MEANING[first.goal]}.", *([first.remedy.why] if first.remedy.why else [])],
+        [f"Compared by {first.means}.", *([first.remedy.why] if first.remedy.why else [])],
         evidence,
         says,
         "Fairly sure: it was measured in a run of its own, with one seed.",

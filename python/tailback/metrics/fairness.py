@@ -168,7 +168,9 @@ def fairness_finding(result: Recorded) -> list[Finding]:
     if fairness["jain"] is None:
         return [Finding("Fairness", text.MISSING, "No sender delivered anything.", "warning")]
     slowest, fastest = fairness["slowest"], fairness["fastest"]
-    words = f"Jain's index over {text.plural(fairness['senders'], 'sender')}. "
+    since = summary["convergence_s"]
+    span = f"since {text.duration(since)}" if since else "over the whole run"
+    words = f"Jain's index over {text.plural(fairness['senders'], 'sender')}, {span}. "
     if slowest["bps"] == fastest["bps"]:
         words += f"Each got {text.rate(slowest['bps'])}."
     else:
