@@ -335,4 +335,4 @@ def test_what_is_compared_is_said_with_its_time(goal: str, interval: str) -> Non
     )
     verdict, words = explained(result, goal=goal)
     (compared,) = {one.end_s for one in verdict.asked}
-    assert f"{outcome.MEANS[goal]} from 0 to {text.duration(compared)}" in words
+    assert f"{outcome.GOAL_MEANING[goal]} from 0 to {text.duration(compared)}" in words

@@ -150,7 +150,8 @@ fn limits(recording: &Recording) -> Vec<f64> {
     found.expect("it is recorded").2.to_vec()
 }
 
-/// An echo request waits for the end of the poll under way, half a poll on average, then for three whole ones: 224 packets.
+/// An echo request waits for the end of the poll under way, half a poll on average, then for three whole ones: 224 packets, and
+/// for those of nine that the qdisc has handed over.
 #[test]
 fn without_bql_a_sparse_flow_waits_three_and_a_half_polls() {
     let recording = run(&plan(fq_codel(false), VethBql::Off, 0));
@@ -174,6 +175,23 @@ fn with_bql_the_ring_stays_short_and_throughput_is_the_same() {
 fn completions_one_by_one_settle_at_a_limit_of_two() {
     let limits = limits(&run(&plan(fq_codel(false), VethBql::Packets, 0)));
     assert_eq!(limits[limits.len() / 2..].iter().copied().fold(0.0, f64::max), 2.0);
+}
+
+/// Nine packets leave the qdisc at once. Those that a stopped queue leaves go before a ping: 0 to 9 with each completion
+/// told, where the limit stops the queue after each packet; and a queue that goes on gets all nine, past its limit.
+#[test]
+fn a_qdisc_of_a_device_with_several_queues_hands_over_nine_packets_at_once() {
+    let rtt = |multiqueue, tx_usecs| {
+        let mut plan = plan(fq_codel(false), VethBql::Packets, tx_usecs);
+        network(&mut plan).veths[0].veth.multiqueue = multiqueue;
+        let recording = run(&plan);
+        assert_eq!(ping(&recording).lost, 0);
+        mean_rtt(&recording)
+    };
+    for tx_usecs in [0, 100, 1000] {
+        let (one, several) = (rtt(false, tx_usecs), rtt(true, tx_usecs));
+        assert!((3.0..10.0).contains(&(several - one)), "tx-usecs {tx_usecs}: {several} and {one} packets");
+    }
 }
 
 /// Kernels up to 6.1, and all without a qdisc: the ring is full of the flood, and most echo requests find no room.

@@ -179,7 +179,7 @@ class Asked(NamedTuple):
     @property
     def means(self) -> str:
         """What is compared, and over which time: findings of a run are mostly of its steady part."""
-        return f"{MEANS[self.goal]} from 0 to {text.duration(self.end_s)}"
+        return f"{GOAL_MEANING[self.goal]} from 0 to {text.duration(self.end_s)}"
 
 
 GOAL_MEANING = {

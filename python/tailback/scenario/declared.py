@@ -1024,6 +1024,11 @@ class Veth(Declared):
         "Time over which completions are coalesced before the limit sees them; 0us: it sees each at once. Without effect where bql is none.",
         "v7 of the series, patch 5: ethtool tx-usecs, 100 us",
     )
+    multiqueue: bool = setting(
+        True,
+        "The device has several transmit queues and uses one, as `ip link add` makes it on a machine with several CPUs. Its qdisc hands over up to nine packets at once, whether the queue is stopped or not, and what cannot go then goes before all that come later, a ping's included. false: one at a time, as with numtxqueues 1.",
+        "drivers/net/veth.c: veth_get_num_queues; net/sched/sch_generic.c: try_bulk_dequeue_skb_slow, and no TCQ_F_ONETXQUEUE",
+    )
     output: Annotated[int, DURATION.between("1ps", maximum="10s")] = setting(
         DURATION.parse("500ns"),
         "To take a packet from the qdisc and put it into the ring, where a softirq does that.",

@@ -65,12 +65,12 @@ pub enum OwnStatistics {
     FqCodel(FqCodelStatistics),
 }
 
-/// A discipline with its counters, and the packet that was taken from it but did not leave.
+/// A discipline with its counters, and the packets that were taken from it but did not leave.
 #[derive(Clone, Debug)]
 pub struct Qdisc {
     discipline: Discipline,
     /// Refused by the device, or looked at by the discipline above (`gso_skb` of the kernel's struct Qdisc).
-    held: Option<(Skb, bool)>,
+    held: VecDeque<(Skb, bool)>,
     sent_bytes: u64,
     sent_packets: u64,
     /// By [`DropReason`].
@@ -81,7 +81,7 @@ pub struct Qdisc {
 impl From<Discipline> for Qdisc {
     fn from(discipline: Discipline) -> Self {
         let dropped = [0; DropReason::ALL.len()];
-        Qdisc { discipline, held: None, sent_bytes: 0, sent_packets: 0, dropped, requeues: 0 }
+        Qdisc { discipline, held: VecDeque::new(), sent_bytes: 0, sent_packets: 0, dropped, requeues: 0 }
     }
 }
 
@@ -141,7 +141,7 @@ impl Qdisc {
 
     /// Takes the next packet; true: it gets a CE mark now. Packets dropped on the way come out in `drops`.
     pub fn dequeue(&mut self, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Option<(Skb, bool)> {
-        if let Some(held) = self.held.take() {
+        if let Some(held) = self.held.pop_front() {
             return Some(held);
         }
         let before = drops.len();
@@ -171,24 +171,29 @@ impl Qdisc {
 
     /// Length of the packet that `dequeue` would give. A queue without a peek hands it over, and it is held here.
     fn peek_bytes(&mut self, now: Time, drops: &mut Vec<(Skb, DropReason)>) -> Option<u32> {
-        if let Some((skb, _)) = &self.held {
+        if let Some((skb, _)) = self.held.front() {
             return Some(skb.bytes);
         }
         match &self.discipline {
             Discipline::Fifo(fifo) => fifo.peek().map(|skb| skb.bytes),
             Discipline::Red(red) => red.peek().map(|skb| skb.bytes),
             _ => {
-                self.held = self.dequeue(now, drops);
-                self.held.map(|(skb, _)| skb.bytes)
+                let next = self.dequeue(now, drops)?;
+                self.held.push_back(next);
+                Some(next.0.bytes)
             }
         }
     }
 
-    /// The device refused the packet that `dequeue` gave last: the next `dequeue` gives it again.
+    /// The device did not take a packet that `dequeue` gave: it goes behind others of that kind, and before all that wait.
     pub fn requeue(&mut self, skb: Skb) {
-        debug_assert!(self.held.is_none(), "only one packet is on its way");
-        self.held = Some((skb, false));
+        self.held.push_back((skb, false));
         self.requeues += 1;
+    }
+
+    /// True if `dequeue` gives a packet that it gave before.
+    pub fn has_requeued(&self) -> bool {
+        !self.held.is_empty()
     }
 
     /// When to call `dequeue` even if nothing was offered and the device did not wake its queue.
@@ -240,7 +245,7 @@ impl Qdisc {
 
     /// Bytes waiting.
     pub fn backlog_bytes(&self) -> u64 {
-        let held = self.held.map_or(0, |(skb, _)| skb.bytes as u64);
+        let held: u64 = self.held.iter().map(|(skb, _)| skb.bytes as u64).sum();
         held + match &self.discipline {
             Discipline::Noqueue => 0,
             Discipline::Fifo(fifo) => fifo.backlog_bytes(),
@@ -267,7 +272,7 @@ impl Qdisc {
 
     /// Packets waiting.
     pub fn qlen(&self) -> usize {
-        let held = self.held.is_some() as usize;
+        let held = self.held.len();
         held + match &self.discipline {
             Discipline::Noqueue => 0,
             Discipline::Fifo(fifo) => fifo.qlen(),

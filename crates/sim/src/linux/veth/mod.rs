@@ -192,6 +192,8 @@ pub(crate) struct End {
     /// The softirq that runs the qdisc got no packet from it, or could not send that.
     output_ends: bool,
     output_cost: Time,
+    /// The device has several queues, of which it uses one.
+    multiqueue: bool,
     watchdog: u32,
     watchdog_armed: bool,
     /// The timer of a qdisc that shapes, when it is due, and on which core.
@@ -235,6 +237,7 @@ impl End {
             output_scheduled: false,
             output_ends: false,
             output_cost: plan.veth.output,
+            multiqueue: plan.veth.multiqueue,
             watchdog: 0,
             watchdog_armed: false,
             shaper: 0,
@@ -261,6 +264,8 @@ pub(crate) struct Veths {
     packets: Packets,
     /// Scratch space for packets that a qdisc drops.
     drops: Vec<(Skb, DropReason)>,
+    /// The same for packets that it gives.
+    bulk: Vec<Skb>,
     /// Packets put into rings.
     pub hops: u64,
 }
@@ -363,6 +368,11 @@ tailback_proto::parameters! {
         /// Time over which completions are coalesced before the limit sees them; 0us: it sees each at once. Without
         /// effect where bql is none.
         tx_usecs: Time = Time::from_us(100), source "v7 of the series, patch 5: ethtool tx-usecs, 100 us";
+        /// The device has several transmit queues and uses one, as `ip link add` makes it on a machine with several CPUs. Its
+        /// qdisc hands over up to nine packets at once, whether the queue is stopped or not, and what cannot go then goes
+        /// before all that come later, a ping's included. false: one at a time, as with numtxqueues 1.
+        multiqueue: bool = true, source "drivers/net/veth.c: veth_get_num_queues; net/sched/sch_generic.c: \
+            try_bulk_dequeue_skb_slow, and no TCQ_F_ONETXQUEUE";
         /// To take a packet from the qdisc and put it into the ring, where a softirq does that.
         output: Time = Time::from_ns(500), in WORK, source "assumption: a third of a call of sendto";
     }

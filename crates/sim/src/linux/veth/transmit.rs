@@ -16,6 +16,10 @@ use crate::linux::Linux;
 use crate::plan::VethNetworkPlan;
 use crate::run::Run;
 
+/// Packets that are taken from a qdisc at once where the device has several queues (net/sched/sch_generic.c,
+/// `try_bulk_dequeue_skb_slow`).
+const BULK: usize = 9;
+
 /// Hash of the flow that a packet belongs to, well mixed as `skb_get_hash` is.
 fn flow_hash(kind: DatagramSource) -> u32 {
     let (class, index) = match kind {
@@ -74,31 +78,41 @@ impl Linux {
         self.veth_arm_watchdog(fabric, end);
     }
 
-    /// One packet from the qdisc to the device; whether there may be more (`qdisc_restart`).
+    /// What the qdisc gives at once goes to the device; whether there may be more (`qdisc_restart`). Where a device has
+    /// several queues, that is up to `BULK` packets, whether the queue is stopped or not; what cannot go waits ahead of all
+    /// that the discipline holds.
     fn veth_restart_qdisc(&mut self, fabric: &mut Fabric, core: u32, end: u32) -> bool {
         let now = fabric.run.now;
         let e = &mut self.veths.ends[end as usize];
-        if e.queue.is_stopped() {
+        let in_bulk = e.multiqueue && !e.qdisc.has_requeued();
+        let stopped = e.queue.is_stopped();
+        if stopped && !in_bulk {
             return false;
         }
         let mut drops = std::mem::take(&mut self.veths.drops);
-        let next = e.qdisc.dequeue(now, &mut drops);
+        let mut bulk = std::mem::take(&mut self.veths.bulk);
+        let most = if in_bulk { BULK } else { 1 };
+        bulk.extend(std::iter::from_fn(|| e.qdisc.dequeue(now, &mut drops)).map(|(skb, _)| skb).take(most));
         self.veths.drops = drops;
         self.veth_free_drops(fabric, end);
-        match next {
-            Some((skb, _)) => {
-                let taken = self.veth_xmit(fabric, core, end, skb);
-                if taken {
-                    let waiting = &mut self.veths.ends[end as usize].waiting;
-                    waiting.left(now, skb.bytes, QueuedAt::at(skb.enqueued));
-                }
-                taken
+        let mut goes_on = !stopped;
+        if bulk.is_empty() {
+            self.veth_arm_shaper(fabric, core, end);
+            goes_on = false;
+        }
+        for skb in bulk.drain(..) {
+            if !goes_on {
+                self.veths.ends[end as usize].qdisc.requeue(skb);
+                continue;
             }
-            None => {
-                self.veth_arm_shaper(fabric, core, end);
-                false
+            goes_on = self.veth_xmit(fabric, core, end, skb);
+            if goes_on {
+                let waiting = &mut self.veths.ends[end as usize].waiting;
+                waiting.left(now, skb.bytes, QueuedAt::at(skb.enqueued));
             }
         }
+        self.veths.bulk = bulk;
+        goes_on
     }
 
     /// Arms the timer of a shaping qdisc for its next packet, on the core that found none
