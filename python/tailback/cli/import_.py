@@ -11,6 +11,7 @@ import typer
 from tailback.cli.basics import command_app, echo_document
 from tailback.cli.common import bad_input
 from tailback.imports.sonic import sonic
+from tailback.imports.sonic_fabric import LINK_COLUMNS, sonic_fabric
 
 app = command_app()
 
@@ -21,18 +22,27 @@ class ConfigKind(str, Enum):
     SONIC = "sonic"
 
 
-IMPORTERS = {ConfigKind.SONIC: sonic}
-
-
 @app.command()
 def import_(
     form: Annotated[ConfigKind, typer.Argument(help="The kind of file: sonic for a config_db.json.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="The configuration; of several switches: their fabric."),
+    ],
+    links: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help=f"The links of a fabric, in place of DEVICE_NEIGHBOR: columns {', '.join(LINK_COLUMNS)}.",
+        ),
+    ] = None,
 ) -> None:
-    """Print a scenario with the switch of a configuration.
+    """Print a scenario with the switch of a configuration, or with the fabric of several.
 
     The scenario runs as it is, but its hosts and traffic are there to be replaced. Comments at its end list
-    the parts of the configuration that are not honoured.
+    the parts of the configuration that are not honoured, and what the two ends of a link disagree on.
     """
+    assert form is ConfigKind.SONIC
     with bad_input():
-        echo_document(IMPORTERS[form](file), nl=False)
+        alone = len(files) == 1 and links is None
+        echo_document(sonic(files[0]) if alone else sonic_fabric(files, links), nl=False)

@@ -24,13 +24,13 @@ _ECN_OFF = ("ecn_none", "")
 _MAX_HOSTS = 1024
 _ALPHA_EXPONENTS = range(-10, 11)
 _WATCHDOG_KEYS = ("detection_time", "restoration_time")
-_CABLE_PS_PER_METRE = 5000
+CABLE_PS_PER_METRE = 5000
 """SONiC's buffer_headroom_mellanox.lua: 5 ns per metre."""
 
 
 @dataclass
-class _Switch:
-    """The settings of the switch in the scenario."""
+class SonicSwitch:
+    """The settings of a switch, as lines of a scenario."""
 
     rate_mbps: int | None
     ports: int
@@ -47,6 +47,29 @@ class _Switch:
         self.lines.append((depth, text, source))
 
 
+def read(path: Path, also_read: tuple[str, ...] = ()) -> tuple[Tables, SonicSwitch]:
+    """The tables of a config_db.json, and the settings of its switch. `also_read` are tables that the caller reads.
+
+    Raises:
+        InputError: the file is not a config_db.json; the line has the table and key of the file.
+    """
+    tables = Tables(path)
+    switch = _ports(tables)
+    _classes(tables, switch)
+    _buffers(tables, switch)
+    _marks(tables, switch)
+    _schedulers(tables, switch)
+    _watchdog(tables, switch)
+    others = sorted(name for name in tables.data if name not in (*READ_TABLES, *also_read))
+    unread = [name for name in others if _OF_QUEUES.search(name)]
+    if unread:
+        tables.not_honour(f"tables of classes, queues and buffers that are not read: {', '.join(unread)}")
+    others = [name for name in others if name not in unread]
+    if others:
+        tables.not_honour(f"tables that say nothing of queues: {', '.join(others)}")
+    return tables, switch
+
+
 def sonic(path: Path) -> str:
     """Makes a scenario as YAML: the switch of `path`, a host for each port, and traffic to be replaced.
 
@@ -56,20 +79,7 @@ def sonic(path: Path) -> str:
         InputError: the file is not a config_db.json, or its values do not make a valid scenario; each line has the
             table and key of the file.
     """
-    tables = Tables(path)
-    switch = _ports(tables)
-    _classes(tables, switch)
-    _buffers(tables, switch)
-    _marks(tables, switch)
-    _schedulers(tables, switch)
-    _watchdog(tables, switch)
-    others = sorted(name for name in tables.data if name not in READ_TABLES)
-    unread = [name for name in others if _OF_QUEUES.search(name)]
-    if unread:
-        tables.not_honour(f"tables of classes, queues and buffers that are not read: {', '.join(unread)}")
-    others = [name for name in others if name not in unread]
-    if others:
-        tables.not_honour(f"tables that say nothing of queues: {', '.join(others)}")
+    tables, switch = read(path)
     lines = _yaml(tables, switch)
     scenario = _loaded(path, lines)
     lines += _absent(switch, scenario)
@@ -92,7 +102,7 @@ def _loaded(path: Path, lines: list[tuple[str, str]]) -> Scenario:
         raise InputError(problems) from None
 
 
-def _ports(tables: Tables) -> _Switch:
+def _ports(tables: Tables) -> SonicSwitch:
     """Ports that are up, with the speed and the cable of most."""
     ports = tables.entries("PORT")
     names = sorted(tables.up or ())
@@ -114,7 +124,7 @@ def _ports(tables: Tables) -> _Switch:
                 tables.refuse(f"CABLE_LENGTH|{key}.{name}", repr(str(length)[:40]), "metres such as 40m")
             if int(metres[1]) and (name in named or not names):
                 cables.append((name, int(metres[1])))
-    found = _Switch(
+    found = SonicSwitch(
         tables.most_common("PORT speed", speeds), len(named), tables.most_common("CABLE_LENGTH", cables)
     )
     if not named:
@@ -128,7 +138,7 @@ def _ports(tables: Tables) -> _Switch:
     return found
 
 
-def _classes(tables: Tables, switch: _Switch) -> None:
+def _classes(tables: Tables, switch: SonicSwitch) -> None:
     """Trust, classes and lossless priorities."""
     maps = [(port, entry) for port, _, entry in tables.by_port("PORT_QOS_MAP")]
     for _, key, entry in tables.by_port("PORT_QOS_MAP"):
@@ -179,7 +189,7 @@ def _priorities(tables: Tables, key: str, text: str) -> list[int]:
     return sorted({int(part) for part in parts if int(part) <= 7})
 
 
-def _buffers(tables: Tables, switch: _Switch) -> None:
+def _buffers(tables: Tables, switch: SonicSwitch) -> None:
     """Pools, thresholds and headroom."""
     lossless = set(switch.lossless)
     name = _profile(tables, "BUFFER_PG", "lossless groups", lossless)
@@ -234,7 +244,7 @@ def _is_zero(name: str, profile: Entry) -> bool:
     return "_zero_" in name or (least and str(profile.get("size", "0")) == "0" and "xoff" not in profile)
 
 
-def _default_alpha(tables: Tables, switch: _Switch) -> None:
+def _default_alpha(tables: Tables, switch: SonicSwitch) -> None:
     """Alpha of the lossless profiles that SONiC's buffer manager computes."""
     for key, entry in tables.entries("DEFAULT_LOSSLESS_BUFFER_PARAMETER").items():
         at = f"DEFAULT_LOSSLESS_BUFFER_PARAMETER|{key}"
@@ -246,7 +256,7 @@ def _default_alpha(tables: Tables, switch: _Switch) -> None:
         return
 
 
-def _pools(tables: Tables, switch: _Switch, profile: Entry | None) -> None:
+def _pools(tables: Tables, switch: SonicSwitch, profile: Entry | None) -> None:
     """Memory: what is shared, the headroom, and its pool."""
     ingress = {
         name: pool
@@ -288,7 +298,7 @@ def _pools(tables: Tables, switch: _Switch, profile: Entry | None) -> None:
     switch.put(1, f"buffer: {total + kept}B", why)
 
 
-def _headroom(switch: _Switch) -> int:
+def _headroom(switch: SonicSwitch) -> int:
     """Total headroom of all ports and lossless priorities, with the lines so far."""
     draft = [
         "name: draft",
@@ -300,14 +310,14 @@ def _headroom(switch: _Switch) -> int:
     return max(reserved(loads("\n".join([*draft, *_traffic(switch)]), label="draft")).values())
 
 
-def _pause(switch: _Switch, text: str, source: str) -> None:
+def _pause(switch: SonicSwitch, text: str, source: str) -> None:
     """Adds a line to `switch.pfc`."""
     if (1, "pfc:", "") not in switch.lines:
         switch.put(1, "pfc:")
     switch.lines.insert(switch.lines.index((1, "pfc:", "")) + 1, (2, text, source))
 
 
-def _group(tables: Tables, switch: _Switch, name: str, profile: Entry) -> None:
+def _group(tables: Tables, switch: SonicSwitch, name: str, profile: Entry) -> None:
     """Thresholds of lossless priority groups."""
     at = f"BUFFER_PROFILE|{name}"
     _alpha(tables, name, profile, lambda alpha, source: switch.put(1, f"ingress_alpha: {alpha}", source))
@@ -340,7 +350,7 @@ def _alpha(tables: Tables, name: str, profile: Entry, put: Callable[[float, str]
     put(2.0**power, f"BUFFER_PROFILE|{name} dynamic_th {power}: 2^{power}")
 
 
-def _marks(tables: Tables, switch: _Switch) -> None:
+def _marks(tables: Tables, switch: SonicSwitch) -> None:
     """ECN by WRED profiles of queues."""
     of_profile: dict[str, list[int]] = {}
     for queue, names in _of_queues(tables, "wred_profile").items():
@@ -413,7 +423,7 @@ def _of_queues(tables: Tables, field: str) -> dict[int, list[tuple[str, str]]]:
     return dict(sorted(found.items()))
 
 
-def _schedulers(tables: Tables, switch: _Switch) -> None:
+def _schedulers(tables: Tables, switch: SonicSwitch) -> None:
     """Strict queues, and weights of the others."""
     of_queue = _of_queues(tables, "scheduler")
     strict, weights = [], {}
@@ -447,7 +457,7 @@ def _per_cent(weights: dict[int, int]) -> dict[int, int]:
     return shares
 
 
-def _watchdog(tables: Tables, switch: _Switch) -> None:
+def _watchdog(tables: Tables, switch: SonicSwitch) -> None:
     """PFC's watchdog, its times in ms."""
     if "POLL_INTERVAL" in tables.entries("PFC_WD").get("GLOBAL", {}):
         tables.not_honour(
@@ -479,19 +489,19 @@ def _line(depth: int, text: str, _: str = "") -> str:
     return "  " * depth + text
 
 
-def _topology(switch: _Switch) -> list[str]:
+def _topology(switch: SonicSwitch) -> list[str]:
     """The first lines of the scenario after its name."""
     hosts = min(max(switch.ports, 2), _MAX_HOSTS)
     link = {
         "rate": None if switch.rate_mbps is None else f"{switch.rate_mbps}Mbps",
-        "delay": None if switch.cable_m is None else format_duration(switch.cable_m * _CABLE_PS_PER_METRE),
+        "delay": None if switch.cable_m is None else format_duration(switch.cable_m * CABLE_PS_PER_METRE),
     }
     shown = ", ".join(f"{key}: {value}" for key, value in link.items() if value is not None)
     link_text = f", link: {{{shown}}}" if shown else ""
     return ["run: {duration: 10ms}", f"topology: {{kind: star, hosts: {hosts}{link_text}}}"]
 
 
-def _traffic(switch: _Switch) -> list[str]:
+def _traffic(switch: SonicSwitch) -> list[str]:
     first = next(iter(switch.marks.items()), None)
     traffic = "" if first is None else f", priority: {first[1]}, dscp: {first[0]}"
     if first is None and switch.lossless and 3 not in switch.lossless:
@@ -504,7 +514,7 @@ def _traffic(switch: _Switch) -> list[str]:
     ]
 
 
-def _yaml(tables: Tables, switch: _Switch) -> list[tuple[str, str]]:
+def _yaml(tables: Tables, switch: SonicSwitch) -> list[tuple[str, str]]:
     """The lines of the scenario, with the place in the file that each comes from."""
     metadata = tables.entries("DEVICE_METADATA").get("localhost", {})
     hostname = re.sub(r"[^A-Za-z0-9._-]", "-", str(metadata.get("hostname", "sonic")))[:64].lstrip("._-")
@@ -523,10 +533,18 @@ def _yaml(tables: Tables, switch: _Switch) -> list[tuple[str, str]]:
     ]
 
 
-def _absent(switch: _Switch, scenario: Scenario) -> list[tuple[str, str]]:
+def _absent(switch: SonicSwitch, scenario: Scenario) -> list[tuple[str, str]]:
     """Comments on settings that the file lacks, with the defaults of the scenario."""
+    return [
+        ("# Not in the file, so with Tailback's defaults (`tailback show` has their sources):", ""),
+        *((f"# - {text}", "") for text in missing(switch, scenario, scenario.network.switches[0])),
+    ]
+
+
+def missing(switch: SonicSwitch, scenario: Scenario, name: str) -> list[str]:
+    """Settings that a file lacks, with what the switch `name` has of the scenario in their place."""
     given = "\n".join(text for _, text, _ in switch.lines)
-    link, model = scenario.network.wires[0], scenario.switch
+    link, model = scenario.network.wires_of[name][0], scenario.switch_of[name]
 
     def alpha(value: float) -> str:
         return f"{value:g}"
@@ -552,10 +570,7 @@ def _absent(switch: _Switch, scenario: Scenario) -> list[tuple[str, str]]:
     if "qos:" not in given:
         absent.append("map of DSCPs: class selectors")
     absent.append(f"pause time, latency: {model.pfc.quanta} quanta, {format_duration(model.latency)}")
-    return [
-        ("# Not in the file, so with Tailback's defaults (`tailback show` has their sources):", ""),
-        *((f"# - {text}", "") for text in absent),
-    ]
+    return absent
 
 
 def _each(scenario: Scenario) -> int:
