@@ -115,7 +115,7 @@ CHECKED ?= checked
 
 checked: $(VENV)/.test ## results of a build with overflow checks and debug assertions, against the installed one's
 	$(CARGO) build --locked --quiet --package tailback-py --profile $(CHECKED)
-	$(BIN)/python tests/digests.py built-in drawn:1:0:200 --compare target/$(CHECKED:dev=debug)/lib_engine.so
+	$(BIN)/python tests/digests.py built-in drawn:1:100:300 --compare target/$(CHECKED:dev=debug)/lib_engine.so
 
 settings: $(VENV)/.lint ## write the Python modules of what the engine declares: controllers and their settings, and all others
 	@$(BIN)/python tools/make_settings.py
