@@ -45,5 +45,15 @@ def until_stopped() -> int:
         return count
 
 
+def slowly(number: int) -> str:
+    """Until it is stopped."""
+    try:
+        while True:
+            report_progress((number, 0.5))
+            time.sleep(0.001)
+    except KeyboardInterrupt:
+        return "stopped"
+
+
 def end_process(*_: object) -> None:
     signal.raise_signal(signal.SIGKILL)

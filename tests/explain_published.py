@@ -14,9 +14,9 @@ from explain_truth import A_FEW_PERCENT, NONE, TIE, Key, Plan, Truth, doublings,
 from tailback import library
 from tailback.explain import trials
 from tailback.plan import make_plan
-from tailback.reproduce.experiments import load_published
 from tailback.results import Result
 from tailback.scenario import load, loads
+from tailback.study.published import load_published
 
 SETTLED_LATER = {"roce-rocks/fat-tree-all-to-all-lossy", "roce-rocks/tcp-all-to-all"}
 """Runs whose quick form ends while their queues still fill for the first time: the full form is judged, which

@@ -67,7 +67,7 @@ def observed(
         said = scale * float(np.mean(values)) + error * float(rng.standard_normal())
         seen.append(
             {
-                "measure": path.removeprefix("losses."),
+                "metric": path.removeprefix("losses."),
                 "value": said,
                 "unit": unit,
                 "tolerance": error,

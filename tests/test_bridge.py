@@ -10,12 +10,12 @@ from tailback.counters import as_tool
 from tailback.errors import InputError
 from tailback.plan import make_plan
 from tailback.report import render
-from tailback.reproduce import reproduce
 from tailback.results import Result
 from tailback.running import run
 from tailback.scenario import load, loads
 from tailback.scenario.round_trip import longest_round_trip
 from tailback.scenario.show import resolved_yaml
+from tailback.study.claims import reproduce
 
 BASE = """
 name: small

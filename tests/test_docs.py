@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tailback.reproduce.experiments import Experiment, load_published
+from tailback.study.published import Experiment, load_published
 
 ROOT = Path(__file__).resolve().parent.parent
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ ray = pytest.importorskip(
 from tailback import cli, library  # noqa: E402
 from tailback.executors import Threads, WorkerLost  # noqa: E402
 from tailback.executors.ray import RayTasks  # noqa: E402
-from tailback.reproduce import reproduce  # noqa: E402
+from tailback.study.claims import reproduce  # noqa: E402
 from tailback.study.grid import SweepProgress, sweep  # noqa: E402
 from tailback.study.posterior_rounds import fit  # noqa: E402
 from test_sweep import ASKED, TINY, files  # noqa: E402
@@ -113,7 +113,7 @@ def test_a_published_experiment_and_a_fit_are_the_same_there(cluster: Any, tmp_p
     found = []
     for executor in (Threads(1), RayTasks(cluster.address)):
         asked = {"scenario": TINY, "free": {"topology.link.delay": "1us..9us"}, "points": 4, "refine": 0}
-        seen = {"measure": "ideal_payload_share", "value": 90, "unit": "%", "tolerance": 5}
+        seen = {"metric": "ideal_payload_share", "value": 90, "unit": "%", "tolerance": 5}
         found.append(fit([seen], **asked, executor=executor).data())
     assert found[0] == found[1]
 

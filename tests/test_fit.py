@@ -18,7 +18,7 @@ from tailback.study.inference import infer
 from tailback.study.posterior import log_likelihood, posterior
 from tailback.study.priors import Axes
 
-# A stand-in for runs: three measures of two settings, and what seeds make of them.
+# A stand-in for runs: three metrics of two settings, and what seeds make of them.
 
 Model = Callable[[Array], Array]
 
@@ -30,10 +30,10 @@ def asked_of(unknowns: int, held_out: bool = True) -> Fit:
             "scenario": LAB,
             "free": dict.fromkeys(paths, "100ns..10us:log"),
             "observations": [
-                {"measure": "total_goodput", "value": 1, "unit": "bit/s", "tolerance": 0.05},
-                {"measure": "jain_index", "value": 1, "tolerance": 0.1},
+                {"metric": "total_goodput", "value": 1, "unit": "bit/s", "tolerance": 0.05},
+                {"metric": "jain_index", "value": 1, "tolerance": 0.1},
                 {
-                    "measure": "message_latency",
+                    "metric": "message_latency",
                     "value": 1,
                     "unit": "s",
                     "tolerance": 0.1,
@@ -51,7 +51,7 @@ def smooth(points: Array) -> Array:
 
 
 def in_a_run(model: Model, points: Array, seeds: int, rng: np.random.Generator) -> Array:
-    """Points, measures and seeds; what a seed does to the second measure it half does to the third."""
+    """Points, metrics and seeds; what a seed does to the second metric it half does to the third."""
     noise = rng.standard_normal((len(points), 3, seeds)) * np.array([0.02, 0.1, 0.05])[:, None]
     noise[:, 2] += noise[:, 1] / 2
     return np.asarray(model(points)[:, :, None] + noise * (0.5 + points[:, :1, None]))
@@ -211,16 +211,16 @@ def switched(unknowns: int, ranges: int, **observation: Any) -> Fit:
     lists: dict[str, Any] = {"host.dcqcn.clamp_tgt_rate": "true,false", "traffic.0.load": [0.2, 0.3, 0.4]}
     free = dict(list(lists.items())[:unknowns])
     free |= dict.fromkeys([DELAY, LATENCY, "switch.latency"][:ranges], "100ns..10us:log")
-    first = {"measure": "total_goodput", "unit": "bit/s", "tolerance": 0.05, "value": 1} | observation
+    first = {"metric": "total_goodput", "unit": "bit/s", "tolerance": 0.05, "value": 1} | observation
     others = [
-        {"measure": "jain_index", "value": 1, "tolerance": 0.1},
-        {"measure": "message_latency", "value": 1, "unit": "s", "tolerance": 0.1, "held_out": True},
+        {"metric": "jain_index", "value": 1, "tolerance": 0.1},
+        {"metric": "message_latency", "value": 1, "unit": "s", "tolerance": 0.1, "held_out": True},
     ]
     return read_fit({"scenario": LAB, "free": free, "observations": [first, *others]}, {})
 
 
 def stepped(asked: Fit) -> Model:
-    """Measures that hang on positions and, within each, on the first range."""
+    """Metrics that hang on positions and, within each, on the first range."""
 
     def model(points: Array) -> Array:
         position = asked.axes.chosen(points, 0) + 0.4 * points[:, -1]
@@ -321,8 +321,8 @@ def test_a_limit_leaves_what_keeps_to_it(limit: str, low: float, high: float) ->
             "scenario": LAB,
             "free": {DELAY: "100ns..10us:log"},
             "observations": [
-                {"measure": "jain_index", limit: 1.5, "tolerance": 0.02},
-                {"measure": "message_latency", limit: 2.9, "unit": "s", "tolerance": 0.05, "held_out": True},
+                {"metric": "jain_index", limit: 1.5, "tolerance": 0.02},
+                {"metric": "message_latency", limit: 2.9, "unit": "s", "tolerance": 0.05, "held_out": True},
             ],
         },
         {},
@@ -357,11 +357,11 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize("bound", ["value", "at_most", "at_least"])
-@pytest.mark.parametrize(("measure", "unit", "value"), IMPOSSIBLE)
+@pytest.mark.parametrize(("metric", "unit", "value"), IMPOSSIBLE)
 def test_a_figure_that_its_unit_cannot_have_is_refused(
-    measure: str, unit: str, value: float, bound: str
+    metric: str, unit: str, value: float, bound: str
 ) -> None:
-    one = {"measure": measure, "unit": unit, bound: value, "tolerance": 1}
+    one = {"metric": metric, "unit": unit, bound: value, "tolerance": 1}
     with pytest.raises(InputError) as caught:
         read_fit({"scenario": LAB, "free": {DELAY: "100ns..10us:log"}, "observations": [one]}, {})
     (problem,) = caught.value.problems
@@ -371,6 +371,6 @@ def test_a_figure_that_its_unit_cannot_have_is_refused(
 
 @pytest.mark.parametrize(("unit", "value"), [("%", 0), ("%", 100), ("share", 1), ("share", 0.0)])
 def test_the_ends_of_a_share_are_taken(unit: str, value: float) -> None:
-    one = {"measure": "goodput_of_ideal", "unit": unit, "value": value, "tolerance": 1}
+    one = {"metric": "goodput_of_ideal", "unit": unit, "value": value, "tolerance": 1}
     asked = read_fit({"scenario": LAB, "free": {DELAY: "100ns..10us:log"}, "observations": [one]}, {})
     assert asked.observed[0].value == (value / 100 if unit == "%" else value)

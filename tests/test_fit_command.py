@@ -18,7 +18,7 @@ topology: {kind: star, hosts: 2}
 traffic: [{kind: poisson, load: 0.4, sizes: fb_hadoop}]
 """
 CSV = """\
-measure,value,unit,tolerance,runs,held_out,traffic.0.load
+metric,value,unit,tolerance,runs,held_out,traffic.0.load
 fct.all.fct_s.p50,6,us,1,4,,
 goodput.whole_run_bps,60,Gbit/s,60,,yes,0.8
 """
@@ -41,8 +41,8 @@ scenario: lab.yaml
 free:
   topology.link.delay: {low: 200ns, high: 20us, scale: log}
 observations:
-  - {measure: fct.all.fct_s.p50, value: 6, unit: us, tolerance: 1, runs: 4}
-  - measure: goodput.whole_run_bps
+  - {metric: fct.all.fct_s.p50, value: 6, unit: us, tolerance: 1, runs: 4}
+  - metric: goodput.whole_run_bps
     value: 60
     unit: Gbit/s
     tolerance: 60
@@ -54,9 +54,9 @@ observations:
     assert read_fit("fit.yaml", {}) == options
     again = read_fit(json.loads(options.model_dump_json()), {})
     assert again == options
-    (lab / "list.yaml").write_text("- {measure: jain_index, value: 1, tolerance: 0.1}\n")
+    (lab / "list.yaml").write_text("- {metric: jain_index, value: 1, tolerance: 0.1}\n")
     listed = read_fit("list.yaml", {"scenario": "lab.yaml", "free": {path: span}})
-    assert [one.measure for one in listed.observations] == ["jain_index"]
+    assert [one.metric for one in listed.observations] == ["jain_index"]
 
 
 def test_it_prints_words_first_and_json_for_programs(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +90,7 @@ def test_fits_of_published_labs_hold_something_out_and_are_in_the_book(path: Pat
 
 
 def one(**fields: Any) -> list[dict[str, Any]]:
-    return [{"measure": "jain_index", "value": 0.9, "tolerance": 0.1, **fields}]
+    return [{"metric": "jain_index", "value": 0.9, "tolerance": 0.1, **fields}]
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def one(**fields: Any) -> list[dict[str, Any]]:
         ({"free": {"host.mtu": "7B..4096B"}}, "free.host.mtu: found "),
         ({"observations": []}, "observations: found an empty list, "),
         (
-            {"observations": one(measure="jane_index")},
-            "observations.0.measure: found jane_index, expected a ",
+            {"observations": one(metric="jane_index")},
+            "observations.0.metric: found jane_index, expected a ",
         ),
         (
             {"observations": one(at_most=1)},
@@ -132,7 +132,7 @@ def one(**fields: Any) -> list[dict[str, Any]]:
         ({"observations": one(tolerance=0)}, "observations.0.tolerance: found 0, expected greater than 0"),
         ({"observations": one(unit="Gbit/s")}, 'observations.0.unit: found "Gbit/s", expected one of index '),
         (
-            {"observations": one(measure="total_goodput")},
+            {"observations": one(metric="total_goodput")},
             "observations.0.unit: found no unit, expected one of ",
         ),
         ({"observations": one(value="fast")}, 'observations.0.value: found "fast", expected '),
@@ -150,7 +150,7 @@ def one(**fields: Any) -> list[dict[str, Any]]:
             {"observations": one(set={"topology.link.delay": "1us"})},
             "free.topology.link.delay: found a setting that observations.0.set has, ",
         ),
-        ({"candidates": ["nothing"]}, "candidates.0: found nothing, expected a measure"),
+        ({"candidates": ["nothing"]}, "candidates.0: found nothing, expected a metric"),
         ({"seeds": "3"}, "seeds: found one seed, expected two or more"),
         ({"points": 2}, "points: found 2, expected greater than or equal to 4"),
         ({"scenario": "nowhere.yaml"}, "nowhere.yaml: found no such file"),
@@ -178,7 +178,7 @@ def test_bad_input_is_a_line(
         (["measured.csv", "lab.yaml", "--free", "x"], '--free: found "x", expected PATH=LOW..HIGH, or PATH='),
         (
             ["bad.csv", "lab.yaml", "--free", FREE],
-            "bad.csv:1: found the column tolerence, expected measure, ",
+            "bad.csv:1: found the column tolerence, expected metric, ",
         ),
         (
             ["long.csv", "lab.yaml", "--free", FREE],
@@ -186,7 +186,7 @@ def test_bad_input_is_a_line(
         ),
         (
             ["bare.csv", "lab.yaml", "--free", FREE],
-            "bare.csv: found no row below a header, expected measure, ",
+            "bare.csv: found no row below a header, expected metric, ",
         ),
         (["--resume", "nothing"], "nothing: found no asked.json, expected the folder of a fit"),
     ],
@@ -194,8 +194,8 @@ def test_bad_input_is_a_line(
 def test_wrong_words_are_a_line(
     words: list[str], line: str, lab: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (lab / "bad.csv").write_text("measure,value,tolerence\njain_index,1,2\n")
-    (lab / "long.csv").write_text("measure,value,tolerance\njain_index,1,2\njain_index,1,2,3\n")
+    (lab / "bad.csv").write_text("metric,value,tolerence\njain_index,1,2\n")
+    (lab / "long.csv").write_text("metric,value,tolerance\njain_index,1,2\njain_index,1,2,3\n")
     (lab / "bare.csv").write_text("jain_index,1,2\n")
     assert cli.main(["fit", *words]) == 2
     err = capsys.readouterr().err

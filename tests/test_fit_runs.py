@@ -56,15 +56,15 @@ def lab(truth: list[str]) -> dict[str, Any]:
         },
         "observations": [
             {
-                "measure": "fct.all.fct_s.p50",
+                "metric": "fct.all.fct_s.p50",
                 "value": fast * 1e6,
                 "unit": "us",
                 "tolerance": 0.1,
                 "runs": 12,
             },
-            {"measure": "retransmitted_share", "value": lost * 100, "unit": "%", "tolerance": 5, "runs": 12},
+            {"metric": "retransmitted_share", "value": lost * 100, "unit": "%", "tolerance": 5, "runs": 12},
             {
-                "measure": "fct.all.fct_s.p50",
+                "metric": "fct.all.fct_s.p50",
                 "value": busy * 1e6,
                 "unit": "us",
                 "tolerance": 0.1,
@@ -151,15 +151,15 @@ def test_it_goes_on_where_it_was_interrupted(
 
 
 def test_too_few_runs_with_a_value_are_said() -> None:
-    seen = [{"measure": "ping_rtt", "value": 3, "unit": "us", "tolerance": 1}]
+    seen = [{"metric": "ping_rtt", "value": 3, "unit": "us", "tolerance": 1}]
     with pytest.raises(InputError, match="Ping rtt: found 0 points of 4 with a value, expected at least 3"):
         fit(seen, LAB, free={DELAY: "1us..2us"}, seeds="1..2", points=4, refine=0)
 
 
 def test_labels_tell_conditions_apart() -> None:
     observed = [
-        {"measure": "jain_index", "value": 1, "tolerance": 0.1},
-        {"measure": "jain_index", "value": 1, "tolerance": 0.1, "set": {"traffic.0.load": 0.2}},
+        {"metric": "jain_index", "value": 1, "tolerance": 0.1},
+        {"metric": "jain_index", "value": 1, "tolerance": 0.1, "set": {"traffic.0.load": 0.2}},
     ]
     asked = read_fit({"scenario": LAB, "free": {DELAY: "1us..2us"}, "observations": observed}, {})
     outputs: list[Output] = [one.output for one in asked.observed]
@@ -180,12 +180,12 @@ def test_where_no_value_of_a_list_fits_it_is_said() -> None:
             "free": {"host.mtu": ["1KiB", "4KiB"]},
             "observations": [
                 {
-                    "measure": "goodput.whole_run_bps",
+                    "metric": "goodput.whole_run_bps",
                     "value": value,
                     "unit": "Gbit/s",
                     "tolerance": tolerance,
                 },
-                {"measure": "jain_index:since=start", "at_least": 0.5, "tolerance": 0.05, "held_out": True},
+                {"metric": "jain_index:since=start", "at_least": 0.5, "tolerance": 0.05, "held_out": True},
             ],
             "seeds": "1..2",
         }
@@ -216,13 +216,13 @@ def test_a_hidden_switch_is_found_by_runs(tmp_path: Path) -> None:
         "observations": [
             {
                 "name": "figure 1",
-                "measure": "goodput.whole_run_bps",
+                "metric": "goodput.whole_run_bps",
                 "value": value / 1e9,
                 "unit": "Gbit/s",
                 "tolerance": 0.2,
                 "runs": 3,
             },
-            {"measure": "jain_index:since=start", "at_least": 0.5, "tolerance": 0.05, "held_out": True},
+            {"metric": "jain_index:since=start", "at_least": 0.5, "tolerance": 0.05, "held_out": True},
         ],
         "seeds": "1..3",
     }

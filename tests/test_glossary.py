@@ -41,7 +41,6 @@ NOT_YET_IN_SOURCES = {
     "holds traffic",
     "way",
     "looks at",
-    "measure",
 }
 
 

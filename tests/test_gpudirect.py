@@ -9,9 +9,9 @@ import pytest
 import tailback
 from tailback.metrics import METRICS
 from tailback.plan import make_plan
-from tailback.reproduce import reproduce
-from tailback.reproduce.experiments import load_published
 from tailback.scenario import load
+from tailback.study.claims import reproduce
+from tailback.study.published import load_published
 
 NAME = "gpudirect-pfc"
 HOST_MEMORY = load_published(NAME).runs["memory"].set

@@ -34,8 +34,8 @@ def damaged_lines(line: bytes) -> Iterator[bytes]:
         yield json.dumps({name: value for name, value in row.items() if name != key}).encode()
         yield from (json.dumps({**row, key: value}).encode() for value in WRONG if value != before)
         yield json.dumps({**row, key: float("nan")}).encode()
-    for label in row["measures"]:
-        yield json.dumps({**row, "measures": {**row["measures"], label: 12345.5}}).encode()
+    for label in row["metrics"]:
+        yield json.dumps({**row, "metrics": {**row["metrics"], label: 12345.5}}).encode()
     yield json.dumps({**row, "more": 1}).encode()
     draw = random.Random(1)
     for _ in range(40):
@@ -72,7 +72,7 @@ def test_a_line_whose_values_are_not_those_of_a_run_does_not_count(whole: Path, 
     del row["check"]
     for name in row:
         for value in ({}, None, True, "x", [3], {"a": "b"}):
-            if (name, value) in (("key", "x"), ("measures", {})):
+            if (name, value) in (("key", "x"), ("metrics", {})):
                 continue
             (tmp_path / NAME).unlink(missing_ok=True)
             with Journal(tmp_path) as journal:
@@ -88,7 +88,7 @@ def test_resumed_from_a_damaged_journal_the_tables_are_the_same(
     out = tmp_path / "x"
     shutil.copytree(whole, out)
     lines = (out / NAME).read_text().splitlines()
-    lines[1] = json.dumps({**json.loads(lines[1]), "measures": value})
+    lines[1] = json.dumps({**json.loads(lines[1]), "metrics": value})
     (out / NAME).write_text("\n".join(lines) + "\n")
     assert cli.main(["sweep", "--resume", str(out), "-q", "-j", "1"]) == 0
     said = capsys.readouterr().err
@@ -106,7 +106,7 @@ def test_measures_of_other_names_do_not_count(whole: Path, tmp_path: Path) -> No
     rows = [json.loads(line) for line in (out / NAME).read_text().splitlines()]
     (out / NAME).unlink()
     with Journal(out) as journal:
-        journal.add({**{key: row[key] for key in row if key != "check"}, "measures": {}} for row in rows)
+        journal.add({**{key: row[key] for key in row if key != "check"}, "metrics": {}} for row in rows)
     sweep(out=out, resume=True, executor=Threads(1))
     for name in TABLES:
         assert (out / name).read_bytes() == (whole / name).read_bytes()

@@ -275,7 +275,7 @@ def test_what_the_congestion_point_printed_becomes_a_run(
     free = {"bridge.costs.receive": {"low": "1us", "high": "3us"}}
     asked = {"scenario": "poor-mans-cp", "free": free}
     fit = read_fit(tmp_path / "bandwidth" / "measured.csv", asked)
-    assert [row.measure for row in fit.observations] == [
+    assert [row.metric for row in fit.observations] == [
         "perftest_bandwidth",
         "write_latency",
         "softirq_share",

@@ -47,7 +47,7 @@ def test_the_size_of_a_capture_has_a_bound() -> None:
 
 def test_a_sweep_says_that_flows_were_cut_off() -> None:
     done = tailback.sweep(
-        scenario=CUT, vary={"host.mtu": ["1024B", "4096B"]}, seeds="1..2", measures=["fct.all.slowdown.p99"]
+        scenario=CUT, vary={"host.mtu": ["1024B", "4096B"]}, seeds="1..2", metrics=["fct.all.slowdown.p99"]
     )
     assert any(line.startswith("The end of the run cut off flows at 2 of 2 points") for line in done.lines())
     assert "Flows cut off" in [one.label for one in done.design.shown()]

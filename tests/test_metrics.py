@@ -434,7 +434,7 @@ OPTIONS_OF_METRICS = [
 
 def asked(name: str, parameter: str, value: Any) -> dict[str, Any]:
     """A metric with a value for a parameter, and what else it must be given."""
-    return {**dict.fromkeys(metrics.METRICS[name].required, "np_cnp_sent"), "measure": name, parameter: value}
+    return {**dict.fromkeys(metrics.METRICS[name].required, "np_cnp_sent"), "metric": name, parameter: value}
 
 
 @pytest.mark.parametrize(("name", "parameter"), OPTIONS_OF_METRICS)

@@ -1,4 +1,4 @@
-"""Measures of the host path, and what RHCC's ablations rest on, in short runs."""
+"""Metrics of the host path, and what RHCC's ablations rest on, in short runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(*sets: str) -> tailback.Result:
 
 
 def measured(result: tailback.Result, name: str, **params: Any) -> float:
-    """A measure of the second half of the run and more."""
+    """A metric of the second half of the run and more."""
     return METRICS[name](result, since=0.002, **params)
 
 

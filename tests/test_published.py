@@ -11,11 +11,10 @@ from synthetic import made_up
 from tailback import library
 from tailback.metrics import METRICS
 from tailback.plan import make_plan
-from tailback.reproduce import Reproduction, planned_runs, reproduce
-from tailback.reproduce.experiments import Experiment, load_published
-from tailback.reproduce.spread import ends
 from tailback.results import Result
 from tailback.scenario import builtin_names, load
+from tailback.study.claims import extra_runs, planned_runs, reproduce
+from tailback.study.published import Experiment, load_published
 
 NAME = "roce-rocks"
 
@@ -42,8 +41,8 @@ def test_every_run_and_variant_is_a_scenario_that_loads(name: str) -> None:
         run = experiment.runs[item.run]
         for overrides in item.varied.values():
             load(run.scenario, sets=settings({**run.overrides(False), **item.set, **overrides}))
-    for end in ends(Reproduction(name, experiment, quick=False, strict=False)):
-        load(end.key[0], sets=settings(dict(end.key[1])))
+    for (scenario, _), extra in extra_runs(experiment, quick=False).items():
+        load(scenario, sets=settings(extra.sets))
 
 
 def value_at(part: Any, path: str) -> Any:
@@ -83,7 +82,7 @@ def test_every_check_has_a_reason_and_takes_its_parameters(name: str) -> None:
     for claim in load_published(name).claims:
         for check in claim.checks:
             assert len(check.why) > 5
-            assert isinstance(METRICS[check.measure](result, **check.params), float)
+            assert isinstance(METRICS[check.metric](result, **check.params), float)
 
 
 @pytest.mark.parametrize("name", sorted(library.published()))

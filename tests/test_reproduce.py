@@ -21,14 +21,11 @@ from tailback import cli, interrupts, library
 from tailback.errors import InputError
 from tailback.executors import Threads
 from tailback.metrics import METRICS
-from tailback.reproduce import Reproduction, planned_runs, reproduce
-from tailback.reproduce.everything import reproduce_all
-from tailback.reproduce.experiments import Calibrated, Check, Claim, Experiment, load_published
-from tailback.reproduce.one import judge
-from tailback.reproduce.outcome import Measured, Row, Spread
-from tailback.reproduce.runs import engine
 from tailback.results import Result
 from tailback.running import RunFailed
+from tailback.study.claims import engine, judge, planned_runs, reproduce, reproduce_all
+from tailback.study.published import Calibrated, Check, Claim, Experiment, load_published
+from tailback.study.reproduction import Measured, Reproduction, Row, Spread
 
 NAME = "roce-rocks"
 IDS = ["C1", "C2", "C3", "C4", "C4b", *(f"C{number}" for number in range(5, 12)), "C12a", "C12b", "C13"]
@@ -80,7 +77,7 @@ def spread_of(wanted: dict[str, Any], values: list[float]) -> Row:
         what="", value="2", why="", fitted_to=["Y"], path="x", between=["1", "3"], range_from="a fit",
         carried_to=["X"], settled_by="perf",
     )  # fmt: skip
-    check = Check(measure="naks", why="words", **wanted)
+    check = Check(metric="naks", why="words", **wanted)
     claim = Claim(id="X", says="", where="", run="a", kind="predicted", checks=[check])
     lossy = made_up(lossless=False)
     ends = [[Measured(check, value)] for value in values]
@@ -190,11 +187,11 @@ def test_progress_names_each_run() -> None:
     ],
 )
 def test_bounds(bound: dict[str, Any], value: float, holds: bool | None) -> None:
-    assert Check(measure="naks", **bound).holds(value) is holds
+    assert Check(metric="naks", **bound).holds(value) is holds
 
 
 def test_a_miss_says_why_and_a_met_claim_does_not() -> None:
-    wanted = Check(measure="naks", at_most=0, why="none")
+    wanted = Check(metric="naks", at_most=0, why="none")
     why = {"if_missed": "because", "settled_by": "a capture"}
     claim = Claim(id="X", says="", where="", run="a", kind="predicted", checks=[wanted], **why)
     lossless, lossy = (made_up(lossless=flag) for flag in (True, False))
@@ -206,7 +203,7 @@ def test_a_miss_says_why_and_a_met_claim_does_not() -> None:
 
 
 def test_a_measure_relative_to_another_run() -> None:
-    check = Check(measure="min_max_ratio", params={"since": "start"}, relative_to="fair", at_most=0.9)
+    check = Check(metric="min_max_ratio", params={"since": "start"}, relative_to="fair", at_most=0.9)
     fair, unfair = made_up(), made_up(lossless=False, always_dropping=True)
     value = check.value({"fair": fair, "unfair": unfair}, "unfair")
     ratios = [METRICS["min_max_ratio"](result, since="start") for result in (unfair, fair)]
@@ -224,10 +221,10 @@ def test_what_cannot_be_measured_is_missed_unless_quick() -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        {"checks": [{"measure": "happiness", "at_least": 1, "why": "w"}]},
-        {"checks": [{"measure": "naks", "why": "w"}]},
-        {"checks": [{"measure": "naks", "at_least": 1, "at_most": 2, "why": "w"}]},
-        {"checks": [{"measure": "naks", "at_least": 1}]},
+        {"checks": [{"metric": "happiness", "at_least": 1, "why": "w"}]},
+        {"checks": [{"metric": "naks", "why": "w"}]},
+        {"checks": [{"metric": "naks", "at_least": 1, "at_most": 2, "why": "w"}]},
+        {"checks": [{"metric": "naks", "at_least": 1}]},
         {"run": "elsewhere"},
         {"kind": "hoped"},
     ],
@@ -241,7 +238,7 @@ def test_a_broken_experiment_is_refused(broken: dict[str, Any]) -> None:
 
 
 def test_a_check_on_another_run_than_the_claims() -> None:
-    check = Check(measure="dropped_packets", run="lossy", at_least=1, why="there are some")
+    check = Check(metric="dropped_packets", run="lossy", at_least=1, why="there are some")
     claim = Claim(id="X", says="", where="", run="lossless", kind="predicted", checks=[check])
     lossless, lossy = made_up(), made_up(lossless=False)
     assert check.value({"lossless": lossless, "lossy": lossy}, "lossless") == sum(
@@ -251,7 +248,7 @@ def test_a_check_on_another_run_than_the_claims() -> None:
     assert judge(claim, {"lossless": lossless, "lossy": lossy}, quick=False).verdict == "met"
     assert judge(claim, {"lossless": lossless}, quick=False).verdict == "not run"
     assert check.name_in_words == "dropped packets (lossy)"
-    ratio = Check(measure="counter_ratio", params={"of": "rp_cnp_handled", "to": "np_cnp_sent"}, equals=1)
+    ratio = Check(metric="counter_ratio", params={"of": "rp_cnp_handled", "to": "np_cnp_sent"}, equals=1)
     assert ratio.name_in_words == "rp_cnp_handled over np_cnp_sent"
 
 
@@ -391,8 +388,8 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
 
     asked: list[str] = []
     # In this process, which gets the interrupts.
-    monkeypatch.setattr("tailback.reproduce.runs.engine", one)
-    monkeypatch.setattr("tailback.reproduce.runs.Processes", Threads)
+    monkeypatch.setattr("tailback.study.claims.engine", one)
+    monkeypatch.setattr("tailback.study.driver.Processes", Threads)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = cli.main(["reproduce", NAME, "--out", str(tmp_path / "r"), "--jobs", "1", "--quick"])
@@ -406,7 +403,7 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
 
 
 def test_a_run_whose_process_is_ended_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tailback.reproduce.runs.engine", executor_tasks.end_process)
+    monkeypatch.setattr("tailback.study.claims.engine", executor_tasks.end_process)
     with pytest.raises(RunFailed, match=r"^the run \w+ was ended by signal 9"):
         reproduce(NAME, tmp_path / "r", quick=True, only=["C2"])
 
@@ -424,10 +421,10 @@ def test_runs_in_processes_are_those_in_this_one(tmp_path: Path) -> None:
 
 
 def test_a_chosen_bound_says_so_and_from_where_on_it_would_hold() -> None:
-    chosen = Check(measure="naks", at_most=2, chosen=True, why="words")
+    chosen = Check(metric="naks", at_most=2, chosen=True, why="words")
     assert (chosen.met_from(1.0), chosen.met_from(3.0)) == ("", "; met from 3 on")
-    assert Check(measure="naks", at_most=2, why="a figure").met_from(3.0) == ""
-    given = Check(measure="naks", at_least=1, kind="calibrated", chosen=True, why="words")
+    assert Check(metric="naks", at_most=2, why="a figure").met_from(3.0) == ""
+    given = Check(metric="naks", at_least=1, kind="calibrated", chosen=True, why="words")
     claim = Claim(id="X", says="", where="", run="a", kind="predicted", checks=[given])
     assert claim.counted_as == "predicted", "what was fitted is no prediction's bound"
     assert claim.model_copy(update={"checks": [given, chosen]}).counted_as == "predicted, bound chosen"

@@ -32,7 +32,7 @@ ASKED: dict[str, Any] = {
     "scenario": TINY,
     "vary": {"traffic.0.load": [0.3, 0.6], "host.mtu": ["1024B", "4096B"]},
     "seeds": "1..3",
-    "measures": ["dropped_packets", "goodput.whole_run_bps", "iteration_time", "ideal_payload_share"],
+    "metrics": ["dropped_packets", "goodput.whole_run_bps", "iteration_time", "ideal_payload_share"],
 }
 TABLES = ("summary.parquet", "means.parquet", "sweep.html")
 
@@ -194,10 +194,10 @@ def test_a_scenario_that_changes_meanwhile_is_noticed(tmp_path: Path) -> None:
 
 
 def test_seeds_of_a_point_that_is_read_once_are_those_of_runs_alone() -> None:
-    done = sweep(scenario=TINY, seeds="1..3", measures=["goodput.whole_run_bps"], executor=Threads(1))
+    done = sweep(scenario=TINY, seeds="1..3", metrics=["goodput.whole_run_bps"], executor=Threads(1))
     alone = [tailback.run(TINY, seed=seed).summary["goodput"]["whole_run_bps"] for seed in (1, 2, 3)]
     assert len(set(alone)) == 3
-    assert [row["measures"]["goodput.whole_run_bps"] for row in done.rows] == alone
+    assert [row["metrics"]["goodput.whole_run_bps"] for row in done.rows] == alone
 
 
 def test_an_impossible_point_is_named_and_the_others_run(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_what_cannot_be_said_has_its_reason(tmp_path: Path) -> None:
         (["1024B", "7B"], "runs of no two values have a seed in common."),
         (["1024B"], "all points have the same value of host.mtu."),
     ):
-        asked = {**ASKED, "vary": {"host.mtu": values}, "seeds": "1..2", "measures": ["Throughput"]}
+        asked = {**ASKED, "vary": {"host.mtu": values}, "seeds": "1..2", "metrics": ["Throughput"]}
         done = sweep(asked, out=tmp_path / str(len(values)), executor=Threads(1))
         assert f"Throughput, host.mtu: cannot be said: {why}" in done.lines()
 
@@ -290,7 +290,7 @@ def test_where_no_point_is_possible_each_says_why() -> None:
 
 def test_an_effect_that_noise_elsewhere_hides_is_said() -> None:
     rng = random.Random(1)
-    one = Metric("measure", "index", "x.y")
+    one = Metric("metric", "index", "x.y")
     points = [{"a": a, "b": b} for a in ("1", "2") for b in ("1", "2", "3")]
     noisy = {(b, seed): rng.gauss(0, 10) for b in "123" for seed in range(5)}
 
@@ -348,7 +348,7 @@ def test_a_sample_is_correlated() -> None:
         sample={"points": 8},
         seeds="1..2",
         set={"run.duration": "100us"},
-        measures=["goodput.whole_run_bps"],
+        metrics=["goodput.whole_run_bps"],
         pareto={},
         executor=Threads(1),
     )
@@ -360,7 +360,7 @@ def test_the_front_has_what_no_other_beats() -> None:
         scenario=TINY,
         vary={"host.mtu": ["1024B", "2048B", "4096B"]},
         seeds=[1],
-        measures=["ideal_payload_share", "dropped_packets"],
+        metrics=["ideal_payload_share", "dropped_packets"],
         pareto={"ideal_payload_share": "more", "Dropped packets": "less"},
         executor=Threads(1),
     )

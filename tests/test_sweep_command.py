@@ -24,7 +24,7 @@ vary:
   traffic.0.load: [0.3, 0.6]
   host.mtu: [1024B, 4096B]
 seeds: 1..3
-measures: [goodput.whole_run_bps, dropped_packets]
+metrics: [goodput.whole_run_bps, dropped_packets]
 """
 SCENARIO = """\
 name: tiny
@@ -74,7 +74,7 @@ def test_a_file_and_options_give_the_same(
     assert told.out.endswith(f"\n{tmp_path / 'a' / 'sweep.html'}\n")
     words = ["--scenario", str(tmp_path / "tiny.yaml"), "--vary", "traffic.0.load=0.3,0.6"]
     words += ["--vary", "host.mtu=1024B,4096B", "--seeds", "1-3"]
-    words += ["--measure", "goodput.whole_run_bps", "--measure", "dropped_packets"]
+    words += ["--metric", "goodput.whole_run_bps", "--metric", "dropped_packets"]
     assert cli.main(["sweep", *words, "--out", str(tmp_path / "b"), "-q"]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'b'}\n"
     assert files(tmp_path / "a") == files(tmp_path / "b")
@@ -204,8 +204,8 @@ def test_a_figure_that_there_is_not_is_told_of_early(
     asked: Path, tmp_path: Path, here: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a section that no summary has before the first run, of another figure after it, and once."""
-    measures = "goodput.whole_run_bps, dropped_packets"
-    asked.write_text(FILE.replace(measures, "goodputs.whole_run_bps"))
+    metrics = "goodput.whole_run_bps, dropped_packets"
+    asked.write_text(FILE.replace(metrics, "goodputs.whole_run_bps"))
     assert cli.main(["sweep", str(asked), "--out", str(tmp_path / "a")]) == 2
     told = capsys.readouterr().err
     assert (
@@ -214,12 +214,12 @@ def test_a_figure_that_there_is_not_is_told_of_early(
     assert told.startswith(f"{asked}:")
     assert len(told.splitlines()) == 1
     assert not (tmp_path / "a").exists()
-    asked.write_text(FILE.replace(measures, "goodput.hole_run_bps, jain_index"))
+    asked.write_text(FILE.replace(metrics, "goodput.hole_run_bps, jain_index"))
     assert cli.main(["sweep", str(asked), "--out", str(tmp_path / "b")]) == 2
     told = capsys.readouterr().err
     assert "found goodput.hole_run_bps, which no run has: goodput has no hole_run_bps" in told
     assert len(told.splitlines()) == 1
-    asked.write_text(FILE.replace(measures, "latency.p99, jain_index"))
+    asked.write_text(FILE.replace(metrics, "latency.p99, jain_index"))
     assert cli.main(["sweep", str(asked), "--out", str(tmp_path / "b")]) == 2
     told = capsys.readouterr().err
     assert "found latency.p99, which the first run has not; no other was run" in told
@@ -227,7 +227,7 @@ def test_a_figure_that_there_is_not_is_told_of_early(
 
 
 @pytest.mark.parametrize(
-    ("measure", "said"),
+    ("metric", "said"),
     [
         ("jain_index:since=banana", 'found "banana" for since of jain_index'),
         ("lowest_goodput:window_s=0", 'found "0" for window_s of lowest_goodput'),
@@ -235,12 +235,12 @@ def test_a_figure_that_there_is_not_is_told_of_early(
         ("counter:name=np_cnp_sent:host=h99", 'found "h99" for host of counter'),
     ],
 )
-def test_an_option_of_a_measure_is_refused_once_before_the_first_run(
-    measure: str, said: str, asked: Path, tmp_path: Path, here: None, capsys: pytest.CaptureFixture[str]
+def test_an_option_of_a_metric_is_refused_once_before_the_first_run(
+    metric: str, said: str, asked: Path, tmp_path: Path, here: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked.write_text(FILE.replace("goodput.whole_run_bps, dropped_packets", f"'{measure}'"))
+    asked.write_text(FILE.replace("goodput.whole_run_bps, dropped_packets", f"'{metric}'"))
     assert cli.main(["sweep", str(asked), "--out", str(tmp_path / "a")]) == 2
     (told,) = capsys.readouterr().err.splitlines()
-    assert "measures.0: " in told
+    assert "metrics.0: " in told
     assert said in told
     assert not (tmp_path / "a").exists()

@@ -130,12 +130,12 @@ def test_values_are_in_the_order_of_their_size() -> None:
         ({"vary": {"a": list(range(1000))}, "seeds": "1..500"}, "vary: found 500,000 runs, expected at most"),
         ({"vary": {"run.seed": [1, 2]}}, "vary: found run.seed, expected it in seeds"),
         (
-            {"measures": ["total_gooodput"]},
-            "measures.0: found total_gooodput, expected a measure, or a figure of",
+            {"metrics": ["total_gooodput"]},
+            "metrics.0: found total_gooodput, expected a metric, or a figure of",
         ),
-        ({"measures": ["jain_index:sinc=start"]}, "measures.0: found sinc, expected since"),
-        ({"measures": ["cnps", "cnps"]}, "measures.1: found Cnps again, expected each once"),
-        ({"pareto": {"Throughput": "more"}}, "found other than two measures, expected two"),
+        ({"metrics": ["jain_index:sinc=start"]}, "metrics.0: found sinc, expected since"),
+        ({"metrics": ["cnps", "cnps"]}, "metrics.1: found Cnps again, expected each once"),
+        ({"pareto": {"Throughput": "more"}}, "found other than two metrics, expected two"),
         ({"pareto": {"Throughput": "more", "x": "less"}}, "pareto.x: found x, expected one of"),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_scenario_is_found_beside_its_sweep(tmp_path: Path) -> None:
 
 def test_a_design_can_be_kept() -> None:
     vary = {"a.b": {"low": 1, "high": 2}, "a.c": ["x", None, [1]]}
-    design = read_design({**BASE, "vary": vary, "sample": {"points": 3}, "measures": ["cnps"], "keep": True})
+    design = read_design({**BASE, "vary": vary, "sample": {"points": 3}, "metrics": ["cnps"], "keep": True})
     import json
 
     assert read_design(json.loads(design.canonical())) == design

@@ -97,7 +97,7 @@ def test_a_store_belongs_to_one_design(tmp_path: Path, capsys: pytest.CaptureFix
         {"set": {"host.mtu": "1024B"}},
         {"seeds": "1..3"},
         {"keep": False},
-        {"measures": ["dropped_packets"]},
+        {"metrics": ["dropped_packets"]},
     ]
     for other in others:
         with pytest.raises(InputError) as refused:

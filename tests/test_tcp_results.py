@@ -1,4 +1,4 @@
-"""Measures, findings, tables and plots of runs with TCP, on made-up recordings."""
+"""Metrics, findings, tables and plots of runs with TCP, on made-up recordings."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ TUNE: dict[str, Any] = {
         "host.dcqcn.rpg_ai_rate": [5, 50, 500],
     },
     "where": ["switch.ecn.k_min < switch.ecn.k_max"],
-    "objectives": [{"measure": "Fullest queue, mean", "goal": "less"}],
+    "objectives": [{"metric": "Fullest queue, mean", "goal": "less"}],
     "constraints": ["losses.dropped_packets <= 0", "goodput.total_bps >= 1e9"],
     "seeds": "1..2",
     "held_out_seeds": "11..13",
@@ -97,8 +97,8 @@ def test_it_does_not_matter_where_it_runs_nor_how_often_it_is_interrupted(
 
 def test_a_front_of_two_objectives() -> None:
     objectives = [
-        {"measure": "Throughput", "goal": "more"},
-        {"measure": "Fullest queue, mean", "goal": "less"},
+        {"metric": "Throughput", "goal": "more"},
+        {"metric": "Fullest queue, mean", "goal": "less"},
     ]
     found = tune({**TUNE, "objectives": objectives, "pareto": True, "trials": 8}, executor=Threads(2))
     costs = [one.trial.costs for one in found.front]
@@ -132,9 +132,9 @@ def test_a_limit_is_exceeded_by_what_is_beyond_it() -> None:
         ({"tune": {"switch.ecn.k_mim": ["1KB", "2KB"]}, "where": []}, "k_mim"),
         ({"tune": {"switch.ecn.k_min": ["1KB"]}, "where": []}, "tune.switch.ecn.k_min: found fewer than two"),
         ({"tune": {}, "where": []}, "tune: "),
-        ({"objectives": [{"measure": "Troughput", "goal": "more"}]}, "objectives.0: found Troughput"),
-        ({"objectives": [{"measure": "Throughput", "goal": "most"}]}, "objectives.0.goal: found"),
-        ({"objectives": [{"measure": "Packets dropped", "goal": "less"}]}, "objectives.0.measure: found 0"),
+        ({"objectives": [{"metric": "Troughput", "goal": "more"}]}, "objectives.0: found Troughput"),
+        ({"objectives": [{"metric": "Throughput", "goal": "most"}]}, "objectives.0.goal: found"),
+        ({"objectives": [{"metric": "Packets dropped", "goal": "less"}]}, "objectives.0.metric: found 0"),
         ({"constraints": ["losses.dropped_packets"]}, 'constraints.0: found "losses.dropped_packets"'),
         ({"constraints": ["drops <= 1"]}, "constraints.0: found drops"),
         ({"held_out_seeds": "2..4"}, "held_out_seeds: found seed 2, which is one of seeds"),
@@ -155,7 +155,7 @@ def test_bad_input_is_a_line(change: dict[str, Any], words: str) -> None:
 
 def test_a_file_is_named_with_its_line(tmp_path: Path) -> None:
     lines = ["workloads: [{scenario: first-flow}]", "tune: {host.mtu: [1KiB, 4KiB]}", "objectives:"]
-    (tmp_path / "t.yaml").write_text("\n".join([*lines, "  - {measure: Nothing, goal: less}"]))
+    (tmp_path / "t.yaml").write_text("\n".join([*lines, "  - {metric: Nothing, goal: less}"]))
     with pytest.raises(InputError, match=r"t\.yaml:4: objectives\.0: found Nothing"):
         read_tune(tmp_path / "t.yaml")
 

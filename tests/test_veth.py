@@ -12,10 +12,10 @@ from tailback.explain import page_of
 from tailback.metrics import METRICS, findings
 from tailback.metrics.veth import samples
 from tailback.plan import make_plan
-from tailback.reproduce import reproduce
-from tailback.reproduce.experiments import load_published
 from tailback.results import Result
 from tailback.scenario.show import resolved_yaml
+from tailback.study.claims import reproduce
+from tailback.study.published import load_published
 
 SHORT = ["run.duration=400ms"]
 

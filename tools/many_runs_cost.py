@@ -35,7 +35,7 @@ METRICS = ["Throughput", "jain_index:since=start", "Fullest queue, mean"]
 AHEAD = 4
 """As `tailback.study.driver` has it."""
 ROW_BYTES = 206
-"""Of the journal, as `measure` gave it for three measures."""
+"""Of the journal, as `measure` gave it for three metrics."""
 
 
 class Costs(NamedTuple):
@@ -184,7 +184,7 @@ class AtOnce(Executor):
 
 def answer(task: Task) -> Done:
     """What stands for a run."""
-    return Done({one.label: float(task.seed) for one in task.measures}, [], 2.0, 1.9)
+    return Done({one.label: float(task.seed) for one in task.metrics}, [], 2.0, 1.9)
 
 
 class Clock(SweepProgress):
@@ -208,7 +208,7 @@ def measure() -> None:
                 "traffic.0.qps": list(range(1, 1 + points // 1000)),
             },
             "seeds": f"1..{seeds}",
-            "measures": METRICS,
+            "metrics": METRICS,
         }
         with tempfile.TemporaryDirectory() as name:
             out = Path(name) / "x"

@@ -13,9 +13,9 @@ lab = {
     "traffic": [{"kind": "poisson", "load": 0.5, "sizes": "fb_hadoop"}],
 }
 observed = [
-    {"measure": "fct.all.fct_s.p50", "value": 9.0, "unit": "us", "tolerance": 0.5, "runs": 20},
+    {"metric": "fct.all.fct_s.p50", "value": 9.0, "unit": "us", "tolerance": 0.5, "runs": 20},
     {
-        "measure": "fct.all.fct_s.p50",
+        "metric": "fct.all.fct_s.p50",
         "value": 9.0,
         "unit": "us",
         "tolerance": 0.5,

@@ -12,7 +12,7 @@ done = tailback.sweep(
     set={"run.duration": "5ms"},
     vary={"host.mtu": ["1024B", "4096B"], "traffic.0.qps": [1, 8]},
     seeds="1..3",
-    measures=["goodput.whole_run_bps", "Fullest queue, mean"],
+    metrics=["goodput.whole_run_bps", "Fullest queue, mean"],
 )
 done
 

@@ -20,7 +20,7 @@ done = tailback.tune(
         "switch.ecn.k_max": {"low": "50KB", "high": "3MB", "scale": "log"},
     },
     where=["switch.ecn.k_min < switch.ecn.k_max"],
-    objectives=[{"measure": "Fullest queue, mean", "goal": "less"}],
+    objectives=[{"metric": "Fullest queue, mean", "goal": "less"}],
     seeds="1..2",
     trials=12,
 )

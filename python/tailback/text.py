@@ -96,7 +96,7 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def by_unit(value: float, unit: str) -> str:
-    """`value` in the unit of a measure: 'share', 's', 'bit/s', 'B/s', 'B', 'MiB/s', 'count' or 'index'."""
+    """`value` in the unit of a metric: 'share', 's', 'bit/s', 'B/s', 'B', 'MiB/s', 'count' or 'index'."""
     if not math.isfinite(value):
         return MISSING
     if unit == "share":

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from synthetic import incast, plan, result_of  # noqa: E402
 from synthetic_tcp import tcp_run  # noqa: E402
-from tailback.reproduce import reproduce  # noqa: E402
 from tailback.results import Result  # noqa: E402
+from tailback.study.claims import reproduce  # noqa: E402
 
 WIDTHS = (1366, 390)
 DRAWN = "html[data-plots='drawn']"

@@ -278,8 +278,8 @@ class Trials:
         """Loads what a run loads, once."""
         import tailback.hpcc.outputs
         import tailback.report
-        import tailback.reproduce
         import tailback.results
+        import tailback.study.claims
         import tailback.study.seeds  # noqa: F401
 
         self.root = Path(os.environ["FAULT_ROOT"])

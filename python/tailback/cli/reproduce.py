@@ -13,11 +13,11 @@ from tailback.cli.common import AsJson, Force, Jobs, On, Out, bad_input, cores, 
 from tailback.cli.progress import of_all, progress_bar
 from tailback.errors import InputError
 from tailback.measured import LABS, lab
-from tailback.reproduce import ALL_EXPERIMENTS, names, planned_runs, reproduce_all
-from tailback.reproduce import reproduce as repeat
+from tailback.study.claims import ALL_EXPERIMENTS, names, planned_runs, reproduce_all
+from tailback.study.claims import reproduce as repeat
 
 if TYPE_CHECKING:
-    from tailback.reproduce import AllReproductions, Reproduction
+    from tailback.study.reproduction import AllReproductions, Reproduction
 
 app = command_app()
 

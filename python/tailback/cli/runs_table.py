@@ -80,7 +80,7 @@ class _Growing(PrintsDamage, SweepProgress):
         self._over += 1
         self._failed += row["status"] != "done"
         of_point = self._values.setdefault(row["point"], {})
-        for label, value in row.get("measures", {}).items():
+        for label, value in row.get("metrics", {}).items():
             if value is not None:
                 of_point.setdefault(label, []).append(value)
         self._move()

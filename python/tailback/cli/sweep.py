@@ -62,10 +62,11 @@ def sweep_(
             "--sample", metavar="N", help="Run a Latin hypercube of N points instead of all.", min=1
         ),
     ] = None,
-    measures: Annotated[
+    metrics: Annotated[
         list[str] | None,
-        typer.Option("--measure", metavar="NAME", help="A measure to show, such as jain_index:since=start."),
+        typer.Option("--metric", metavar="NAME", help="A metric to show, such as jain_index:since=start."),
     ] = None,
+    measures: Annotated[list[str] | None, typer.Option("--measure", hidden=True)] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the folder of each run.")] = False,
     store: Annotated[
         str | None,
@@ -93,7 +94,9 @@ def sweep_(
     others go on. Ctrl-C keeps complete runs, and --resume continues from there.
     """
     with bad_input():
-        asked = _asked(file, scenario, vary, sets, seeds, where, sample, measures, keep, store)
+        if measures:
+            raise InputError.at("--measure", "found an option of older versions, expected --metric")
+        asked = _asked(file, scenario, vary, sets, seeds, where, sample, metrics, keep, store)
         if resume is not None and out is not None:
             raise typer.BadParameter("--out and --resume exclude each other")
         with runs_table(quiet) as progress:
@@ -135,7 +138,7 @@ def _asked(
     seeds: str | None,
     where: list[str] | None,
     sample: int | None,
-    measures: list[str] | None,
+    metrics: list[str] | None,
     keep: bool,
     store: str | None,
 ) -> Design | None:
@@ -158,7 +161,7 @@ def _asked(
     for given in sets or ():
         setting, _, value = given.partition("=")
         fields.setdefault("set", {})[setting] = value
-    given_fields = {"seeds": seeds, "where": where, "measures": measures, "keep": keep, "store": store}
+    given_fields = {"seeds": seeds, "where": where, "metrics": metrics, "keep": keep, "store": store}
     fields |= {name: value for name, value in given_fields.items() if value}
     if sample is not None:
         fields["sample"] = {"points": sample}

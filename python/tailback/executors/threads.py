@@ -24,11 +24,21 @@ class Threads(ThreadPoolExecutor):
         self._stopped = threading.Event()
 
     def submit(self, task: Callable[..., Returned], /, *arguments: Any, **more: Any) -> Future[Returned]:
-        return super().submit(self._carry_out, task, arguments, more)
+        try:
+            return super().submit(self._carry_out, task, arguments, more)
+        except RuntimeError as error:
+            if self._shutdown:
+                raise
+            raise MemoryError from error  # a thread cannot be started
 
     def stop(self) -> None:
         """Ends running tasks at their next report of progress, and starts no others."""
         self._stopped.set()
+
+    def kill(self) -> None:
+        """Ends running tasks at their next report of progress; waits for that."""
+        self.stop()
+        self.shutdown(cancel_futures=True)
 
     def _carry_out(self, task: Callable[..., Any], arguments: Any, more: Any) -> Any:
         if self._stopped.is_set():

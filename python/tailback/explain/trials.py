@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 from tailback._engine import Simulation
 from tailback.errors import InputError
+from tailback.executors import report_progress
 from tailback.explain import explain
 from tailback.explain.outcome import ALL_GOALS, THROUGHPUT, Asked, Outcome, Trial
 from tailback.explain.remedies import Case, Plan, Remedy
@@ -44,6 +42,7 @@ from tailback.recorded.flows import flows_of
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import DROP
 from tailback.scenario import load
+from tailback.study.driver import Driver
 from tailback.workload.graphs import with_graphs
 
 SHORT_HOPS = 400_000_000
@@ -288,26 +287,18 @@ class _Bench:
     def _run(
         self, remedies: Sequence[Remedy], progress: Callable[[int, int], None] | None = None
     ) -> list[Outcome | None]:
-        """The outcome of each remedy; None for one that the engine refuses, or that takes too long."""
-        plans = [self._planned(one) for one in remedies]
-        stop, done = threading.Event(), 0
-        runs: list[Outcome | None] = []
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            try:
-                try:
-                    found = pool.map(partial(_outcome, stop, self._most_events, self.until_ps), plans)
-                except RuntimeError as error:  # a thread cannot be started
-                    raise MemoryError from error
-                for run in found:
-                    runs.append(run)
-                    done += 1
-                    if progress is not None:
-                        progress(done, len(plans))
-            except BaseException:
-                stop.set()
-                pool.shutdown(cancel_futures=True)
-                raise
-        return runs
+        """What each gives; None for one that the engine does not take, or that takes too long."""
+        calls = [
+            (number, (_outcome, self._most_events, self.until_ps, self._planned(one)))
+            for number, one in enumerate(remedies)
+        ]
+        outcomes: dict[int, Outcome | None] = {}
+        with Driver(threads=True) as driver:  # a plan may be too large to send to a process
+            for number, future in driver.futures(calls):
+                outcomes[number] = future.result()
+                if progress is not None:
+                    progress(len(outcomes), len(calls))
+        return [outcomes[number] for number in range(len(calls))]
 
     def _planned(self, remedy: Remedy) -> Plan | None:
         try:
@@ -462,16 +453,15 @@ def _single(bench: _Bench, stages: Sequence[tuple[Stage, Remedy]]) -> list[Candi
     ]
 
 
-def _outcome(
-    stop: threading.Event, most_events: int, until_ps: int | None, plan: Plan | None
-) -> Outcome | None:
+def _outcome(most_events: int, until_ps: int | None, plan: Plan | None) -> Outcome | None:
     if plan is None:
         return None
     try:
         packed = packed_plan(plan)
         simulation = Simulation(packed.plan, messages=packed.messages, graphs=packed.graphs)
         step = EVENTS if until_ps is None else FEW_EVENTS
-        while not stop.is_set() and not (progress := simulation.advance(step)).done:
+        while not (progress := simulation.advance(step)).done:
+            report_progress((None, 0.0))  # ends a trial that is killed
             if until_ps is not None and progress.time_ps >= until_ps:
                 break
             if progress.events > most_events:

@@ -399,4 +399,4 @@ class _TestRun:
             else f"{name},{value:g},,{unit},{max(value * PERFTEST_TOLERANCE, resolution):g}"
             for name, value, unit, resolution in rows
         ]
-        return "\n".join(["measure,value,at_most,unit,tolerance", *lines, ""])
+        return "\n".join(["metric,value,at_most,unit,tolerance", *lines, ""])

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tailback import interrupts
 from tailback.errors import InputError, Problem
-from tailback.executors import Processes, WorkerLost, report_progress
+from tailback.executors import report_progress
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.measured.cells import Blocked, Cell, Lab, Plan, Quantity
-from tailback.running import RunFailed, claimed, run
+from tailback.running import claimed, run
 from tailback.scenario import load
+from tailback.study.driver import Driver, OnShare, result_of
+from tailback.study.run import reporting
 from tailback.version import __version__
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 QUICK = 0.25
 """Share of a run's time that a quick prediction simulates."""
 VOID, BLOCKED, MET, MISSED = "VOID", "BLOCKED", "met", "missed"
-
-Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -235,7 +234,7 @@ def predict(
     quick: bool = False,
     seeds: Sequence[int] | None = None,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: OnShare | None = None,
 ) -> Predictions:
     """Runs the cells, each setting once a seed, `jobs` at a time, and writes predictions.csv, predictions.json
     and, where something was measured, comparison.csv into `out`. `source` is the table as it was read,
@@ -328,50 +327,44 @@ def _carry_out(
     runs: Mapping[str, _Run],
     seeds: Sequence[int],
     jobs: int,
-    progress: Progress | None,
+    progress: OnShare | None,
     done: Predictions,
 ) -> dict[str, list[dict[str, float]]]:
-    tasks = Processes(jobs, lambda said: progress(*said) if progress is not None else None)
-    figures: dict[str, list[dict[str, float]]] = {}
-    with interrupts.noted(tasks.stop):
-        try:
-            futures = {
-                (key, seed): tasks.submit(_one, one, seed) for key, one in runs.items() for seed in seeds
-            }
-            for (key, seed), future in futures.items():
-                title = f"{runs[key].title}, seed {seed}"
-                if future.cancelled():
-                    done.interrupted = True
-                    continue
-                try:
-                    found = future.result()
-                except WorkerLost as error:
-                    raise RunFailed(f"the run {title} {error}") from None
-                except InputError as error:
-                    raise InputError(runs[key].told(place, error)) from None
-                if found is None:
-                    done.interrupted = True
-                    continue
-                figures.setdefault(key, []).append(found)
-                if progress is not None:
-                    progress(title, 1.0)
-        finally:
-            tasks.stop()
-            tasks.shutdown()
-    return figures
+    numbered = list(runs.values())
+    calls = [
+        ((number, seed), (_one, number, one, seed)) for number, one in enumerate(numbered) for seed in seeds
+    ]
+
+    def title(place: tuple[int, int]) -> str:
+        return f"{numbered[place[0]].title}, seed {place[1]}"
+
+    def share(place: tuple[int, int], share: float) -> None:
+        if progress is not None:
+            progress(title(place), share)
+
+    ended: dict[tuple[int, int], dict[str, float]] = {}
+    with Driver(jobs=jobs, finishes=True, is_cut_short=lambda found: found is None, share=share) as driver:
+        for at, future in driver.futures(calls):
+            try:
+                found = result_of(title(at), future)
+            except InputError as error:
+                raise InputError(numbered[at[0]].told(place, error)) from None
+            if found is not None:
+                ended[at] = found
+    done.interrupted = len(ended) < len(calls)
+    # In the order of the seeds, not that in which they ended.
+    return {
+        key: [ended[number, seed] for seed in seeds if (number, seed) in ended]
+        for number, key in enumerate(runs)
+    }
 
 
-def _one(asked: _Run, seed: int) -> dict[str, float] | None:
+def _one(number: int, asked: _Run, seed: int) -> dict[str, float] | None:
     """A task: the figures of a run, None where it was ended before its end."""
-    title = f"{asked.title}, seed {seed}"
     duration = asked.scenario["run"]["duration"]
-    whole_ps = float(duration.removesuffix("us")) * 1e6
-
-    def step(state: Any) -> None:
-        report_progress((title, min(1.0, state.time_ps / whole_ps)))
-
+    step = reporting((number, seed), float(duration.removesuffix("us")) * 1e6)
     try:
-        report_progress((title, 0.0))
+        report_progress(((number, seed), 0.0))
         if asked.files:
             with tempfile.TemporaryDirectory() as folder:
                 for name, text in asked.files.items():

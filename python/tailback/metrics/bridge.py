@@ -1,4 +1,4 @@
-"""Measures of Linux bridges and of latency tests."""
+"""Metrics of Linux bridges and of latency tests."""
 
 from __future__ import annotations
 

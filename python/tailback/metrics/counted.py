@@ -1,4 +1,4 @@
-"""Measures that tools on the hosts print: perftest's bandwidth, counters."""
+"""Metrics that tools on the hosts print: perftest's bandwidth, counters."""
 
 from __future__ import annotations
 

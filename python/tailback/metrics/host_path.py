@@ -1,6 +1,6 @@
-"""Measures of the receiving host's path and of who takes its memory.
+"""Metrics of the receiving host's path and of who takes its memory.
 
-Where several hosts have a path, each measure is that of the host where it is greatest.
+Where several hosts have a path, each metric is that of the host where it is greatest.
 """
 
 from __future__ import annotations

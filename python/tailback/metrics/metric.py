@@ -2,7 +2,7 @@
 
 `@metric` declares a number: its unit, where it stands in summary.json, and, for a main metric, its title. What is
 no number, and sections whose values belong together, are declared with `@part`. From these declarations come
-summary.json (`summarise`), the main metrics of tables of several runs, and the names that `--measure`, tuning,
+summary.json (`summarise`), the main metrics of tables of several runs, and the names that `--metric`, tuning,
 fitting and claims of experiments take (`named`).
 """
 
@@ -72,7 +72,7 @@ class Metric:
     @property
     def asked(self) -> str | dict[str, Any]:
         """The argument of `named` that gives this metric."""
-        return self.label if self.path else {"measure": self.name, **dict(self.params)}
+        return self.label if self.path else {"metric": self.name, **dict(self.params)}
 
     def __call__(self, result: Recorded, **params: Any) -> float:
         """Its value; NaN when it cannot be said of the run."""
@@ -281,7 +281,7 @@ def never(summary: Mapping[str, Any], path: Sequence[str]) -> str | None:
 
 MAX_COLLECTIVES = 8
 """Collectives with a row of their own in a table of several runs; of more, only the slowest."""
-_EXPECTED_METRIC = "a measure, or a figure of summary.json such as fct.all.slowdown.p99"
+_EXPECTED_METRIC = "a metric, or a figure of summary.json such as fct.all.slowdown.p99"
 _UNIT_BY_SUFFIX = (("_bps", "bit/s"), ("_bytes", "B"), ("_s", "s"), ("share", "share"), ("packets", "count"))
 """The names of keys in summary.json carry their units; of what a `part` gives nothing else declares them."""
 
@@ -302,7 +302,7 @@ def main_metrics(summaries: Iterable[Mapping[str, Any]] = ()) -> list[Metric]:
 
 def named(given: Sequence[str | Mapping[str, Any]]) -> list[Metric]:
     """Metrics by their names (`goodput_of_ideal`), with parameters (`goodput_of_ideal:since=start`, or
-    `{measure: goodput_of_ideal, since: start}`), by their titles (`Throughput`), or by their places in
+    `{metric: goodput_of_ideal, since: start}`), by their titles (`Throughput`), or by their places in
     summary.json (`fct.all.slowdown.p99`); the main ones where none are given.
 
     Raises:
@@ -328,7 +328,7 @@ def _one(index: int, given: str | Mapping[str, Any]) -> Metric:
                 params[key] = value
     else:
         params = dict(given)
-        name = str(params.pop("measure", ""))
+        name = str(params.pop("metric", ""))
     by_title = {one.label: one for one in main_metrics()}
     if name in by_title and not params:
         return by_title[name]
@@ -362,6 +362,8 @@ def _one(index: int, given: str | Mapping[str, Any]) -> Metric:
             raise _refused(index, f"found {name} without {missing[0]}, expected {name}:{missing[0]}=...")
         words = "".join(f" {key} {value}" for key, value in params.items())
         return replace(functions[name], label=functions[name].label + words, params=tuple(params.items()))
+    if not name and "measure" in params:
+        raise _refused(index, "found measure, expected metric")
     likely = one_of(name, sorted(functions)) if name else "a name"
     raise _refused(index, f"found {name or 'nothing'}, expected {_EXPECTED_METRIC}: {likely}")
 
@@ -429,7 +431,7 @@ def _option(index: int, asked: Metric, key: str, value: Any) -> Any:
 
 
 def _refused(index: int, words: str) -> InputError:
-    return InputError.at("", words, ("measures", index))
+    return InputError.at("", words, ("metrics", index))
 
 
 def in_words(value: float, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""Measures of network namespaces joined by a veth pair."""
+"""Metrics of network namespaces joined by a veth pair."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ from tailback.report.tailback_chart import choose, tailback_chart
 from tailback.report.tradeoff import tradeoff
 
 if TYPE_CHECKING:
-    from tailback.reproduce.experiments import Sensitivity
-    from tailback.reproduce.outcome import AllReproductions, Reproduction, Variant
+    from tailback.study.published import Sensitivity
+    from tailback.study.reproduction import AllReproductions, Reproduction, Variant
 
 
 def render_reproduction(done: Reproduction) -> str:
@@ -106,7 +106,7 @@ def _of_hosts(result: Recorded) -> list[Plot]:
 
 
 def _expected(number: int, item: Sensitivity, variants: list[Variant], done: Reproduction) -> list[Plot]:
-    """The first measure of a table against what is expected of it, where it says so."""
+    """The first metric of a table against what is expected of it, where it says so."""
     if item.expected is None or not done.results:
         return []
     check = item.show[0]
@@ -133,7 +133,7 @@ def _expected(number: int, item: Sensitivity, variants: list[Variant], done: Rep
             }
         )
     view = View(next(iter(done.results.values())))
-    head = check.measure.replace("_", " ")
+    head = check.metric.replace("_", " ")
     look = layout(view, f"{head[0].upper()}{head[1:]} ({unit})", (0, top), annotations=labels.annotations())
     title = {**look["xaxis"]["title"], "text": item.axis}
     look["xaxis"] = {**look["xaxis"], "title": title, "type": "category"}

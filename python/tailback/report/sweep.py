@@ -1,4 +1,4 @@
-"""The page of a sweep: what each setting does to each measure, and what two of them do together."""
+"""The page of a sweep: what each setting does to each metric, and what two of them do together."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def render_sweep(done: SweepResult) -> str:
 
 
 def _is_same(done: SweepResult, shown: Metric) -> bool:
-    """True if no setting makes a difference to a measure, with any seed: a plot of it would show nothing."""
+    """True if no setting makes a difference to a metric, with any seed: a plot of it would show nothing."""
     verdicts = {effect.verdict for effect in done.effects if effect.shown == shown}
     return verdicts == {"no difference"}
 
@@ -84,7 +84,7 @@ def _failures(done: SweepResult) -> list[dict[str, str]]:
 
 
 def _plot(number: int, done: SweepResult, shown: Metric) -> Plot:
-    """A measure over each setting, and over each two of them."""
+    """A metric over each setting, and over each two of them."""
     of_this = [effect for effect in done.effects if effect.shown == shown]
     figures = [_effect(f"m{number}-s{index}", done, effect) for index, effect in enumerate(of_this)]
     paired = [effect for effect in of_this if effect.pairs]
@@ -161,7 +161,7 @@ def _tick(value: str) -> str:
 
 
 def _over_others(done: SweepResult, effect: Effect, value: str) -> dict[int, float]:
-    """A measure by seed, the mean over all points with a value of the setting that have that seed."""
+    """A metric by seed, the mean over all points with a value of the setting that have that seed."""
     points = [number for number, point in enumerate(done.points) if point.get(effect.setting) == value]
     each = [found for point in points if (found := done.by_seed(point, effect.shown))]
     seeds = set.intersection(*(set(one) for one in each)) if each else set()
@@ -226,7 +226,7 @@ def _together(id_: str, done: SweepResult, shown: Metric, first: str, second: st
 
 
 def _fronts(done: SweepResult) -> list[Plot]:
-    """The points that no other beats in both of two measures."""
+    """The points that no other beats in both of two metrics."""
     if not done.design.pareto:
         return []
     by_label = {one.label: one for one in done.design.shown()}

@@ -1,4 +1,4 @@
-"""The plot of a table of variants: one measure over another, a named point a variant."""
+"""The plot of a table of variants: one metric over another, a named point a variant."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tailback.report.figures import BLUE, BOTTOM, INK, TOP, Figure, Json, Plot, 
 
 if TYPE_CHECKING:
     from tailback.recorded.run import Recorded
-    from tailback.reproduce.experiments import Sensitivity
-    from tailback.reproduce.outcome import Variant
+    from tailback.study.published import Sensitivity
+    from tailback.study.reproduction import Variant
 
 _PLOT_HEIGHT_PX = 340
 _LEAST_GAP_PX = 15.0
@@ -29,7 +29,7 @@ def tradeoff(number: int, item: Sensitivity, variants: list[Variant], result: Re
     """The plot that the table asks for; none where it asks for none."""
     if item.plot is None:
         return []
-    names = [check.measure for check in item.show]
+    names = [check.metric for check in item.show]
     over, of = (names.index(name) for name in (item.plot.over, item.plot.of))
     (x_unit, x_factor), (y_unit, y_factor) = (_scale(item.plot.over), _scale(item.plot.of))
     points: list[tuple[str, float, float]] = []
@@ -74,12 +74,12 @@ def tradeoff(number: int, item: Sensitivity, variants: list[Variant], result: Re
     return [Plot(f"table-{number}-tradeoff-plot", item.title, "", [figure])]
 
 
-def _scale(measure: str) -> tuple[str, float]:
-    return _SCALE_OF_UNIT.get(METRICS[measure].unit, ("1", 1.0))
+def _scale(metric: str) -> tuple[str, float]:
+    return _SCALE_OF_UNIT.get(METRICS[metric].unit, ("1", 1.0))
 
 
-def _title(measure: str) -> str:
-    words = measure.replace("_", " ")
+def _title(metric: str) -> str:
+    words = metric.replace("_", " ")
     return words[0].upper() + words[1:]
 
 

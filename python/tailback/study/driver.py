@@ -15,11 +15,11 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import CancelledError, Executor, Future
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, TypeVar
 
 from tailback import interrupts
@@ -61,7 +61,7 @@ class Driver:
     """Carries runs out, `jobs` at a time; default: as many as there are cores.
 
     `executor`: where; default: in processes of this machine, with `threads` in threads of this process. It is
-    shut down. `finishes`: see above.
+    shut down. `finishes`: see above. A run that gave what `is_cut_short` stops the driver, before another begins.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class Driver:
         executor: Executor | None = None,
         threads: bool = False,
         finishes: bool = False,
+        is_cut_short: Callable[[Any], bool] = lambda gave: False,
         journal: Journal | None = None,
         share: OnShare = lambda run, share: None,
     ) -> None:
@@ -78,10 +79,13 @@ class Driver:
         self._pool = executor
         self._threads = threads
         self._finishes = finishes
+        self._is_cut_short = is_cut_short
         self._stopped = False
         self._journal = journal
         self._done = {} if journal is None else journal.done
         self._share = share
+        self._over: SimpleQueue[Future[Any] | None] = SimpleQueue()
+        """What has ended; None where the driver was stopped."""
         self._signals = ExitStack()
 
     def done_before(self, task: Task) -> Row | None:
@@ -89,8 +93,8 @@ class Driver:
         row = self._done.get(task.key)
         if row is None or row["status"] != "done":
             return None
-        # Another version may have had other measures under the same name.
-        return row if row["measures"].keys() == {one.label for one in task.measures} else None
+        # Another version may have had other metrics under the same name.
+        return row if row["metrics"].keys() == {one.label for one in task.metrics} else None
 
     def rows(self, waiting: Iterable[tuple[Place, Task]]) -> Iterator[tuple[Place, Row]]:
         """The rows of tasks as they end; each is in the journal by then.
@@ -113,29 +117,37 @@ class Driver:
             yield from rows
 
     def futures(self, waiting: Iterable[tuple[Place, Call]]) -> Iterator[tuple[Place, Future[Any]]]:
-        """What calls gave, as they end."""
-        for over in self._ended(waiting):
-            yield from over
+        """What calls gave, as they end; of those that were never begun, since the driver was stopped, nothing. The
+        share of a call that gave something is 1: it is told under the place of the call.
+        """
+        for over in self._ended(waiting, self._conclude):
+            yield from ((place, one) for place, one in over if not _was_never_begun(one))
 
-    def _ended(self, waiting: Iterable[tuple[Place, Call]]) -> Iterator[list[tuple[Place, Future[Any]]]]:
-        """What ended meanwhile, together."""
+    def _ended(
+        self,
+        waiting: Iterable[tuple[Place, Call]],
+        conclude: Callable[[Place, Future[Any]], None] = lambda place, future: None,
+    ) -> Iterator[list[tuple[Place, Future[Any]]]]:
+        """What ended meanwhile, together. `conclude` is called where it ended, before another call begins there."""
         left = iter(waiting)
         pending: dict[Future[Any], Place] = {}
-        ended: SimpleQueue[Future[Any]] = SimpleQueue()
+        over = self._over = SimpleQueue()
         while True:
-            while not self._stopped and len(pending) < self._jobs * _AHEAD:
-                place, call = next(left, (None, None))
-                if call is None:
-                    break
+            for place, call in () if self._stopped else left:
                 future = self._submit(call)
-                pending[future] = place  # type: ignore[assignment]
-                future.add_done_callback(ended.put)
+                pending[future] = place
+                future.add_done_callback(partial(conclude, place))
+                future.add_done_callback(over.put)
+                if self._stopped or len(pending) >= self._jobs * _AHEAD:
+                    break
             if not pending:
                 return
-            finished = [ended.get()]
-            while not ended.empty():
-                finished.append(ended.get())
-            yield [(pending.pop(future), future) for future in finished]
+            finished = [over.get()]
+            while not over.empty():
+                finished.append(over.get())
+            if None in finished:
+                self._stop_pool()
+            yield [(pending.pop(future), future) for future in finished if future is not None]
 
     def _submit(self, call: Call) -> Future[Any]:
         if self._pool is None:
@@ -144,8 +156,21 @@ class Driver:
         return self._pool.submit(*call)
 
     def stop(self) -> None:
-        """Runs under way end with what they have, and no other is begun."""
+        """Runs under way end with what they have, and no other is begun. A handler of signals may call it."""
         self._stopped = True
+        self._over.put(None)  # wakes the loop: locks of the executor may be held where a signal arrives
+
+    def _conclude(self, place: Place, future: Future[Any]) -> None:
+        if future.cancelled() or future.exception() is not None:
+            return
+        gave = future.result()
+        if self._is_cut_short(gave):
+            self._stopped = True
+            self._stop_pool()
+        if gave is not None:
+            self._share(place, 1.0)
+
+    def _stop_pool(self) -> None:
         stop: Callable[[], None] = getattr(self._pool, "stop", lambda: None)
         stop()
 
@@ -154,15 +179,13 @@ class Driver:
             self._signals.enter_context(interrupts.noted(self.stop))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if self._pool is None:
             self._signals.close()
         elif self._finishes:
-            if error is not None:
-                self.stop()
             with self._signals:
+                if error is not None:
+                    self._stop_pool()
                 self._pool.shutdown(cancel_futures=error is not None)
         else:
             with interrupts.noted():
@@ -179,6 +202,10 @@ def result_of(run: str, future: Future[Gave]) -> Gave:
         return future.result()
     except WorkerLost as error:
         raise RunFailed(f"the run {run} {error}") from None
+
+
+def _was_never_begun(future: Future[Any]) -> bool:
+    return future.cancelled() or isinstance(future.exception(), CancelledError)
 
 
 @contextmanager
@@ -229,6 +256,18 @@ def study_folder(
                 else:
                     (folder / name).unlink(missing_ok=True)
             raise
+
+
+@contextmanager
+def journalled(
+    folder: Path | None, jobs: int | None, executor: Executor | None, progress: Progress
+) -> Iterator[Driver]:
+    """A driver that keeps its rows in the journal of a folder, if there is one."""
+    with nullcontext() if folder is None else Journal(folder) as journal:
+        for line in () if journal is None else journal.damaged:
+            progress.damaged(line)
+        with Driver(jobs=jobs, executor=executor, journal=journal, share=progress.share) as driver:
+            yield driver
 
 
 def _row(task: Task, future: Future[Any]) -> Row:

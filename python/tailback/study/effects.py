@@ -1,15 +1,15 @@
-"""What a setting does to a measure, and whether that is more than noise.
+"""What a setting does to a metric, and whether that is more than noise.
 
 Two values of a setting are compared over all pairs of points that differ in nothing else. For each seed, the
 differences of those pairs are averaged; the seeds are what a test is made over, since runs of one seed are
-not independent of each other. All comparisons of a setting's values in a measure are adjusted together.
+not independent of each other. All comparisons of a setting's values in a metric are adjusted together.
 
 What a setting does may hang on the others, and the noise with one of their values hide what it does with
 another. Where the mean over pairs shows nothing more than noise, each pair of points is compared alone, all
 adjusted together.
 
 In a sample hardly any two points differ in a single setting, and there is nothing to pair; each setting is
-correlated with the measure instead: Spearman's rank correlation of the points' means, adjusted over the
+correlated with the metric instead: Spearman's rank correlation of the points' means, adjusted over the
 settings.
 """
 
@@ -27,7 +27,7 @@ from tailback.study.points import Point, in_words, number_of
 Verdict = Literal["an effect", "noise", "noise on average", "no difference", "cannot be said"]
 
 BySeed = Callable[[int, Metric], Mapping[int, float]]
-"""A measure of a point by seed."""
+"""A metric of a point by seed."""
 
 MOST_VALUES = 24
 """Values of a setting that are compared pair by pair; of more, each with the next."""
@@ -43,7 +43,6 @@ class Pair(NamedTuple):
 
     @property
     def is_noise(self) -> bool:
-        """Whether it may well be chance."""
         return noise.is_noise(self.adjusted_p)
 
 
@@ -55,7 +54,7 @@ class Alone(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """A setting and a measure: every pair of values, or the rank correlation where there are no pairs."""
+    """A setting and a metric: every pair of values, or the rank correlation where there are no pairs."""
 
     setting: str
     shown: Metric
@@ -67,7 +66,7 @@ class Effect(NamedTuple):
     values: int = 2
     """How many values of the setting there are."""
     is_measured: bool = True
-    """Whether any run has the measure."""
+    """Whether any run has the metric."""
 
     @property
     def is_noise(self) -> bool:
@@ -83,7 +82,6 @@ class Effect(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """What can be said of it, in a word or two."""
         if not self._known and math.isnan(self.correlation):
             return "cannot be said"
         if self._known and all(pair.difference.low == pair.difference.high == 0 for pair in self._known):
@@ -131,7 +129,7 @@ class Effect(NamedTuple):
 def effects(
     points: Sequence[Point], settings: Sequence[str], shown: Sequence[Metric], by_seed: BySeed, sampled: bool
 ) -> list[Effect]:
-    """Of every setting on every measure; `sampled` says that the points are a sample."""
+    """Of every setting on every metric; `sampled` says that the points are a sample."""
     found = []
     for one in shown:
         is_measured = any(by_seed(number, one) for number in range(len(points)))
@@ -209,7 +207,6 @@ def _mean_by_seed(points: Sequence[int], shown: Metric, by_seed: BySeed) -> dict
 def _correlation(
     points: Sequence[Point], setting: str, shown: Metric, by_seed: BySeed
 ) -> tuple[float, float]:
-    """Spearman's, and its p."""
     from scipy.stats import spearmanr  # takes half a second to load
 
     pairs = []

@@ -1,4 +1,4 @@
-"""Emulators: what a measure would be at settings that were not run, and how sure that is.
+"""Emulators: what a metric would be at settings that were not run, and how sure that is.
 
 A Gaussian process over the free settings, each as a share of its prior's range, with a Matérn kernel that has
 a length for each of them (Rasmussen, Williams: Gaussian Processes for Machine Learning, MIT Press 2006, 4.2
@@ -26,7 +26,7 @@ _NOISE_LENGTH_SHARE = 0.2
 _POOLED_NOISE_WEIGHT = 0.5
 """What the noise of all points counts for, in degrees of freedom, where hardly any is near."""
 _FLAT_RELATIVE_SPREAD = 1e-9
-"""A measure that differs by less, relative to itself, is the same everywhere."""
+"""A metric that differs by less, relative to itself, is the same everywhere."""
 
 
 class Emulator:

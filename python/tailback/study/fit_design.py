@@ -19,7 +19,7 @@ from tailback.scenario import load
 from tailback.scenario.document import Document, from_python
 from tailback.study.points import Point, Value, as_text, sets_of
 from tailback.study.priors import Axes, Prior
-from tailback.study.study_file import StudyDesign, StudyFile, content_of, name_of, seeds_of
+from tailback.study.study_file import RENAMED, StudyDesign, StudyFile, content_of, name_of, seeds_of
 
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
@@ -56,7 +56,7 @@ _LABEL_MAX_CHARACTERS = 40
 class Observation(StrictModel):
     """A figure of the lab, or a limit that its figure keeps to."""
 
-    measure: str | dict[str, Any]
+    metric: str | dict[str, Any]
     name: str = ""
     """What the lab calls it, such as the number of a figure; stands in place of the settings."""
     value: _Figure | None = None
@@ -81,7 +81,6 @@ class Observation(StrictModel):
 
     @property
     def figure(self) -> tuple[Bound, float]:
-        """What it is, and the number."""
         return next(iter(self._figures.items()))
 
     @property
@@ -95,7 +94,7 @@ class Observation(StrictModel):
 
 
 class Output(NamedTuple):
-    """A measure under the settings of a condition, by its number."""
+    """A metric under the settings of a condition, by its number."""
 
     condition: int
     shown: Metric
@@ -147,7 +146,7 @@ class Fit(StudyDesign):
     free: dict[str, Prior] = Field(min_length=1, max_length=_MOST_UNKNOWNS)
     observations: list[Observation] = Field(min_length=1)
     candidates: list[str | dict[str, Any]] = Field(default_factory=list)
-    """Measures that might be taken next; without, the main figures."""
+    """Metrics that might be taken next; without, the main figures."""
     seeds: str | int | list[int] = "1..3"
     points: int | None = Field(default=None, ge=4, le=2000)
     """Of the first round; without it ten for each range, and for each value of a list but one."""
@@ -156,26 +155,21 @@ class Fit(StudyDesign):
 
     @property
     def name(self) -> str:
-        """What the folder is called after."""
         return f"{name_of(self.scenario) or 'fit'}-fit"
 
     @cached_property
     def axes(self) -> Axes:
-        """The unknowns as numbers."""
         return Axes(tuple(free.count for free in self.free.values()))
 
     def seeds_in_order(self) -> list[int]:
-        """The seeds, each once. InputError when they are none."""
         return seeds_of(self.seeds)
 
     @property
     def first(self) -> int:
-        """Points of the first round."""
         return self.points or POINTS_PER_UNKNOWN * self.axes.degrees()
 
     @property
     def second(self) -> int:
-        """Points of the second round."""
         return self.first // 2 if self.refine is None else self.refine
 
     @cached_property
@@ -189,12 +183,12 @@ class Fit(StudyDesign):
         """The observations in base units.
 
         Raises:
-            InputError: an unknown measure, a unit that does not fit, one twice.
+            InputError: an unknown metric, a unit that does not fit, one twice.
         """
         found: list[Observed] = []
         for index, one in enumerate(self.observations):
             place = ("observations", index)
-            shown = _shown(one.measure, (*place, "measure"))
+            shown = _shown(one.metric, (*place, "metric"))
             output = Output(self.conditions.index(_condition(one)), shown)
             if output in [other.output for other in found]:
                 text = f"found {shown.label} again under the same settings, expected each once"
@@ -216,7 +210,7 @@ class Fit(StudyDesign):
         return found
 
     @cached_property
-    def measures(self) -> list[Metric]:
+    def metrics(self) -> list[Metric]:
         """All that is measured of each run: what was observed, and what might be."""
         given = [_shown(one, ("candidates", index)) for index, one in enumerate(self.candidates)]
         given = given or main_metrics()
@@ -242,9 +236,9 @@ def _condition(one: Observation) -> Point:
     return {setting: as_text(value) for setting, value in sorted(one.set.items())}
 
 
-def _shown(measure: str | dict[str, Any], place: tuple[str | int, ...]) -> Metric:
+def _shown(metric: str | dict[str, Any], place: tuple[str | int, ...]) -> Metric:
     try:
-        return named([measure])[0]
+        return named([metric])[0]
     except InputError as error:
         raise InputError([Problem("", place, one.text) for one in error.problems]) from None
 
@@ -293,7 +287,6 @@ def _read(measured: Measured) -> StudyFile:
 
 
 def _rows(path: Path, content: bytes) -> Document:
-    """A CSV of observations: a column with a dot in its name is a setting."""
     try:
         reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True)
         header = reader.fieldnames is not None and reader.line_num
@@ -314,9 +307,8 @@ def _rows(path: Path, content: bytes) -> Document:
             if name is None:
                 raise InputError.at(f"{path}:{line}", "found more values than columns, expected one for each")
             if value and "." not in name and name not in names:
-                text = (
-                    f"found the column {name or 'without a name'}, expected {', '.join(names)}, or settings"
-                )
+                expected = RENAMED.get(name) or f"{', '.join(names)}, or settings"
+                text = f"found the column {name or 'without a name'}, expected {expected}"
                 raise InputError.at(f"{path}:{header}", text)
             if value and value.strip():
                 (one.setdefault("set", {}) if "." in name else one)[name] = value.strip()
@@ -345,7 +337,7 @@ def _check(asked: Fit) -> None:
     if len(asked.seeds_in_order()) < 2:
         text = "found one seed, expected two or more: their difference is the noise of a run"
         raise InputError.at("", text, ("seeds",))
-    _ = asked.measures
+    _ = asked.metrics
     _check_settings(asked)
 
 

@@ -65,7 +65,6 @@ class FitResult:
 
     @property
     def misses(self) -> list[str]:
-        """What the fit does not do, a line each."""
         lines = []
         for one in self.found.unknowns:
             if one.at_edge:
@@ -103,7 +102,6 @@ class FitResult:
         return True
 
     def lines(self) -> list[str]:
-        """The answer in words."""
         known = [one for one in self.found.unknowns if one.verdict == "identified"]
         fitted = [one for one in self.found.answers if one.role == "calibrated"]
         lines = [
@@ -194,7 +192,7 @@ class FitResult:
 
     def _next(self) -> str:
         if not self.found.next:
-            return "Of the measures that runs give, none would make the unknowns much more certain."
+            return "Of the metrics that runs give, none would make the unknowns much more certain."
         first = self.found.next[0]
         rest = ", ".join(
             f"{self.asked.labelled(one.output)} ({100 * one.reduction:.0f} %)"
@@ -213,7 +211,6 @@ class FitResult:
         return self.asked.free[one.setting].words(share)
 
     def tables(self) -> list[Table]:
-        """For the terminal: the unknowns, and the observations."""
         from rich.table import Table
 
         made = []
@@ -227,7 +224,6 @@ class FitResult:
         return made
 
     def unknown_rows(self) -> list[list[str]]:
-        """As `UNKNOWN_HEAD` says."""
         return [
             [
                 one.setting,
@@ -242,7 +238,6 @@ class FitResult:
         ]
 
     def answer_rows(self) -> list[list[str]]:
-        """As `ANSWER_HEAD` says."""
         rows = []
         for one in self.found.answers:
             shown = one.observed.output.shown
@@ -259,14 +254,12 @@ class FitResult:
         return rows
 
     def set_lines(self) -> list[str]:
-        """The best fit as settings."""
         return [
             f"--set {one.setting}={self.asked.free[one.setting].setting(one.best)}"
             for one in self.found.unknowns
         ]
 
     def data(self) -> dict[str, Any]:
-        """fit.json."""
         return {
             "tailback": __version__,
             "scenario": self.asked.scenario,
@@ -379,14 +372,12 @@ class FitResult:
         return pa.Table.from_pylist(rows)
 
     def __repr__(self) -> str:
-        """In a line."""
         known = sum(one.verdict == "identified" for one in self.found.unknowns)
         count = text.plural(len(self.found.unknowns), "unknown")
         missed = f", {len(self.misses)} missed" if self.misses else ""
         return f"<Fit of {self.asked.name.removesuffix('-fit')}: {known} of {count} identified{missed}>"
 
     def page(self) -> str:
-        """fit.html: one page, offline."""
         from tailback.report.fitted import render_fit
 
         return render_fit(self)
@@ -408,7 +399,6 @@ class FitResult:
         replace_file(folder / DATA, f"{words}\n".encode())
 
     def _repr_html_(self) -> str:
-        """The lines and the tables, for a notebook."""
         tables = "".join(
             _html_table(head, rows)
             for head, rows in ((UNKNOWN_HEAD, self.unknown_rows()), (ANSWER_HEAD, self.answer_rows()))

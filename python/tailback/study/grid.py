@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,9 +24,9 @@ from tailback.metrics.metric import never
 from tailback.metrics.slowdown import FLOWS_CUT_OFF
 from tailback.running import run_checked
 from tailback.scenario import Scenario, load
-from tailback.study.driver import Driver, Progress, executor_on, study_folder
+from tailback.study.driver import Progress, executor_on, journalled, study_folder
 from tailback.study.journal import NAME as JOURNAL
-from tailback.study.journal import Journal, Row
+from tailback.study.journal import Row
 from tailback.study.points import Point, Range, Sample, Value, combine, in_words, kept, sets_of
 from tailback.study.run import Task, digest_of
 from tailback.study.study_file import Source, StudyDesign, StudyFile, asked_for, name_of, seeds_of
@@ -60,9 +60,9 @@ class Design(StudyDesign):
     where: list[str] = Field(default_factory=list)
     """Conditions: only points that meet all of them are run."""
     seeds: str | int | list[int] = "1..5"
-    measures: list[str | dict[str, Any]] = Field(default_factory=list)
+    metrics: list[str | dict[str, Any]] = Field(default_factory=list)
     pareto: dict[str, Literal["more", "less"]] = Field(default_factory=dict)
-    """Two of the measures, and which way each is better."""
+    """Two of the metrics, and which way each is better."""
     keep: bool = False
     """Whether the folder of each run is kept."""
     store: str | None = None
@@ -71,12 +71,11 @@ class Design(StudyDesign):
     @model_validator(mode="after")
     def _two_for_a_front(self) -> Design:
         if self.pareto and len(self.pareto) != 2:
-            raise ValueError("pareto: found other than two measures, expected two")
+            raise ValueError("pareto: found other than two metrics, expected two")
         return self
 
     @property
     def name(self) -> str:
-        """What the folder is called after."""
         return f"{name_of(self.scenario) or 'sweep'}-sweep"
 
     @property
@@ -109,8 +108,7 @@ class Design(StudyDesign):
         return points
 
     def shown(self) -> list[Metric]:
-        """The measures. InputError when there is none of a name."""
-        every = named(self.measures)
+        every = named(self.metrics)
         if any(one.path[:1] == FLOWS_CUT_OFF.path[:1] for one in every) and FLOWS_CUT_OFF not in every:
             every.append(FLOWS_CUT_OFF)  # figures of completion mean little without it
         labels = [one.label for one in every]
@@ -121,7 +119,7 @@ class Design(StudyDesign):
 
     @property
     def front(self) -> dict[str, Literal["more", "less"]]:
-        """`pareto` by the titles of its measures, which may be given by their names, too."""
+        """`pareto` by the titles of its metrics, which may be given by their names, too."""
         return {_title(name): way for name, way in self.pareto.items()}
 
 
@@ -196,7 +194,6 @@ class _Plan:
         return self._digests.get(number)
 
     def problem(self, number: int) -> str:
-        """Why it is."""
         return str(self._problems[number].problems[0])
 
 
@@ -243,7 +240,12 @@ def sweep(
             storage.check_writable()
             _claim_storage(storage, asked, planned.base)
         with study_folder(out, resume, asked, gone_if_refused=(Design.FILE, JOURNAL, "folders")) as folder:
-            rows, interrupted = _run_all(asked, planned, folder, jobs, executor, progress or SweepProgress())
+            try:
+                told = progress or SweepProgress()
+                rows, interrupted = _run_all(asked, planned, folder, jobs, executor, told)
+            finally:
+                if folder is not None:
+                    _sweep_up(folder)
             result = SweepResult(asked, planned.points, planned.seeds, rows, interrupted)
             if folder is not None:
                 with interrupts.noted():
@@ -257,7 +259,7 @@ def sweep(
 
 
 def _paths(design: Design) -> list[tuple[int, Metric]]:
-    """The figures of summary.json that are asked for by their paths, and their places in `measures`."""
+    """The figures of summary.json that are asked for by their paths, and their places in `metrics`."""
     return [
         (index, one) for index, one in enumerate(design.shown()) if one.path and one not in main_metrics()
     ]
@@ -282,7 +284,7 @@ def _refuse_what_no_run_has(design: Design, planned: _Plan) -> None:
     except InputError:
         return  # something needs more time than that; the first run shows what there is
     problems = [
-        Problem("", ("measures", index), f"found {'.'.join(path)}, which no run has: {why}")
+        Problem("", ("metrics", index), f"found {'.'.join(path)}, which no run has: {why}")
         for index, path in paths
         if (why := never(summary, path)) is not None
     ]
@@ -291,7 +293,7 @@ def _refuse_what_no_run_has(design: Design, planned: _Plan) -> None:
 
 
 def _refuse_unknown_parts(design: Design, planned: _Plan) -> None:
-    """Before the first run: measures of a traffic item or a host that the scenario has not.
+    """Before the first run: metrics of a traffic item or a host that the scenario has not.
 
     Raises:
         InputError: names them.
@@ -301,7 +303,7 @@ def _refuse_unknown_parts(design: Design, planned: _Plan) -> None:
     if any(one == "traffic" or one.endswith(".kind") or one.startswith("topology") for one in varied):
         return
     problems = [
-        Problem("", ("measures", index), why)
+        Problem("", ("metrics", index), why)
         for index, one in enumerate(design.shown())
         if (why := one.unknown_in(planned.base.items, planned.base.network.hosts)) is not None
     ]
@@ -316,9 +318,9 @@ def _refuse_what_the_first_has_not(design: Design, row: Row) -> None:
         InputError: names them.
     """
     missing = [
-        Problem("", ("measures", index), f"found {one.name}, which the first run has not; no other was run")
+        Problem("", ("metrics", index), f"found {one.name}, which the first run has not; no other was run")
         for index, one in _paths(design)
-        if row["measures"].get(one.label) is None
+        if row["metrics"].get(one.label) is None
     ]
     if missing:
         raise InputError(missing)
@@ -344,15 +346,7 @@ def _run_all(
         rows[place] = row
         progress.ended({**row, "point": place[0], "seed": place[1]})
 
-    with ExitStack() as stack:
-        journal = None if folder is None else stack.enter_context(Journal(folder))
-        if folder is not None:
-            stack.callback(_sweep_up, folder)
-        for line in () if journal is None else journal.damaged:
-            progress.damaged(line)
-        driver = stack.enter_context(
-            Driver(jobs=jobs, executor=executor, journal=journal, share=progress.share)
-        )
+    with journalled(folder, jobs, executor, progress) as driver:
 
         def waiting() -> Iterator[tuple[tuple[int, int], Task]]:
             for place, task in _tasks(design, planned, folder):
@@ -369,7 +363,7 @@ def _run_all(
             first = True
             for place, row in driver.rows(waiting()):
                 ended(place, row)
-                if first and design.measures and row["status"] == "done":
+                if first and design.metrics and row["status"] == "done":
                     first = False
                     _refuse_what_the_first_has_not(design, row)
         except KeyboardInterrupt:
@@ -386,7 +380,7 @@ def _in_order(rows: Mapping[tuple[int, int], Row]) -> list[Row]:
             "status": row["status"],
             "message": row.get("message", ""),
             "faults": row.get("faults", []),
-            "measures": row.get("measures", {}),
+            "metrics": row.get("metrics", {}),
         }
         for (point, seed), row in sorted(rows.items())
     ]

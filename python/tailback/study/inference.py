@@ -33,7 +33,7 @@ Verdict = Literal[
 
 
 class Next(NamedTuple):
-    """A measure, how exact it is taken to be, and what it would do: the share of the posterior's variance
+    """A metric, how exact it is taken to be, and what it would do: the share of the posterior's variance
     that it is expected to take away, of all settings together and of each.
     """
 
@@ -104,8 +104,6 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Inference:
-    """All that was found."""
-
     posterior: Posterior
     unknowns: list[Unknown]
     trades: list[Trade]
@@ -192,7 +190,7 @@ def _answers(observed: Sequence[Observed], emulated: Emulated, found: Posterior,
         lowest, highest = _mixed_interval(means, variances + one.tolerance**2, found.weights)
         at_best = float(emulator.at(best[None])[0][0])
         mean = float(found.weights @ means)
-        # No measure is below 0, whatever normal distributions have there.
+        # No metric is below 0, whatever normal distributions have there.
         low = max(0.0, low) if mean >= 0 else low
         missed = one.held_out and not one.within(lowest, highest)
         answers.append(_at_best(Answer(one, mean, low, high, at_best, missed), at_best))
@@ -239,9 +237,9 @@ def _mixed_quantile(means: Array, variances: Array, weights: Array, share: float
 def next_measures(emulated: Emulated, found: Posterior, observed: Sequence[Observed]) -> list[Next]:
     """The best first; only those that promise something.
 
-    What the lab would see is drawn: a setting of the posterior, its measure with the emulator's spread and
+    What the lab would see is drawn: a setting of the posterior, its metric with the emulator's spread and
     that of a run. Each is put to all others as if it were an observation. Its tolerance is not known: it is
-    taken as relative to the measure as the median of those that were observed (an assumption).
+    taken as relative to the metric as the median of those that were observed (an assumption).
     """
     relative = float(np.median([one.tolerance / max(abs(one.value), one.tolerance) for one in observed]))
     points, axes = found.drawn(_POSTERIOR_DRAWS), found.axes

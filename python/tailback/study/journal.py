@@ -14,8 +14,9 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
+
+from tailback import text
 
 NAME = "journal.jsonl"
 
@@ -50,15 +51,26 @@ class Journal:
         except BaseException:
             self._file.close()
             raise
-        damaged = 0
+        damaged = older = 0
         for number, line in enumerate(data[:whole].splitlines(), 1):
             try:
                 row = _read(line)
-                self.done[row["key"]] = row
+                if "measures" in row and _is_of_a_run({**row, "metrics": row["measures"]}):
+                    older += 1
+                elif not _is_of_a_run(row):
+                    raise ValueError(
+                        "found a line without the values of a run, expected its key, status and metrics"
+                    )
+                else:
+                    self.done[row["key"]] = row
             except ValueError as error:
                 damaged += 1
                 if damaged <= _MOST_TOLD:
                     self.damaged.append(f"{self._path}:{number}: {error}; the run is repeated")
+        if older:
+            lines = text.plural(older, "line")
+            form = "an older form, with measures in place of metrics"
+            self.damaged.append(f"{self._path}: found {lines} of {form}; their runs are repeated")
         if damaged > _MOST_TOLD:
             more = damaged - _MOST_TOLD
             self.damaged.append(f"{self._path}: found {more} more damaged lines; their runs are repeated")
@@ -78,13 +90,9 @@ class Journal:
             raise OSError(error.errno, error.strerror or str(error), str(self._path)) from None
 
     def __enter__(self) -> Journal:
-        """Nothing else."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Closes it."""
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
 
@@ -101,7 +109,7 @@ def _checksum(row: Row) -> str:
 
 
 def _read(line: bytes) -> Row:
-    """The row of a line.
+    """What a line has, whose checksum fits.
 
     Raises:
         ValueError: it is damaged; what was found and what was expected.
@@ -119,8 +127,6 @@ def _read(line: bytes) -> Row:
         fits = False
     if not fits:
         raise ValueError("found a line that does not match its checksum, expected it as it was written")
-    if not _is_of_a_run(row):
-        raise ValueError("found a line without the values of a run, expected its key, status and measures")
     return row
 
 
@@ -129,11 +135,11 @@ def _is_of_a_run(row: Row) -> bool:
         return False
     if row.get("status") == "failed":
         return isinstance(row.get("message"), str)
-    measures, faults = row.get("measures"), row.get("faults")
+    metrics, faults = row.get("metrics"), row.get("faults")
     return (
         row.get("status") == "done"
-        and isinstance(measures, dict)
-        and all(value is None or _is_number(value) for value in measures.values())
+        and isinstance(metrics, dict)
+        and all(value is None or _is_number(value) for value in metrics.values())
         and isinstance(faults, list)
         and all(isinstance(fault, str) for fault in faults)
         and all(_is_number(row.get(name)) for name in ("cpu_s", "engine_cpu_s"))

@@ -122,12 +122,10 @@ class Sample(StrictModel):
 
 
 def as_text(value: Any) -> str:
-    """A value as after `--set path=`."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def sets_of(settings: Mapping[str, Any]) -> list[str]:
-    """As after --set."""
     return [f"{setting}={as_text(value)}" for setting, value in settings.items()]
 
 

@@ -77,7 +77,7 @@ def log_likelihood(emulated: Emulated, observed: Sequence[Observed]) -> LogLikel
 
 def _kept(emulated: Emulated, one: Observed, points: Array) -> Array:
     """The logarithm of the probability that the lab's figure keeps to its limit. What seeds have in common
-    with other measures is left out.
+    with other metrics is left out.
     """
     from scipy.special import log_ndtr
 
@@ -103,19 +103,16 @@ class Posterior:
         return np.asarray(weights, dtype=np.float64)
 
     def quantile(self, unknown: int, share: float) -> float:
-        """Of one setting."""
         order = np.argsort(self.points[:, unknown], kind="stable")
         below = np.cumsum(self.weights[order]) - self.weights[order] / 2
         return float(np.interp(share, below, self.points[order, unknown]))
 
     def interval(self, unknown: int) -> tuple[float, float]:
-        """The middle 90 % of one setting."""
         return self.quantile(unknown, (1 - INTERVAL_LEVEL) / 2), self.quantile(
             unknown, (1 + INTERVAL_LEVEL) / 2
         )
 
     def variance(self) -> Array:
-        """Of each setting."""
         return np.asarray(self.weights @ (self.points - self.weights @ self.points) ** 2)
 
     def correlation(self) -> Array:

@@ -97,7 +97,7 @@ def fit(
             emulated = _emulated(asked, rounds, [one.output for one in fitted])
             found = posterior(log_likelihood(emulated, fitted), asked.axes)
             run("round-2", _at(asked, found.drawn(asked.second)))
-        outputs = [Output(index, one) for index in range(len(asked.conditions)) for one in asked.measures]
+        outputs = [Output(index, one) for index in range(len(asked.conditions)) for one in asked.metrics]
         found_all = infer(asked, _emulated(asked, rounds, outputs))
         if not only_lists:
             run("best-fit", _at(asked, np.array([[one.best for one in found_all.unknowns]])))
@@ -141,7 +141,7 @@ def _run(
         scenario=asked.scenario,
         set=asked.set,
         seeds=asked.seeds,
-        measures=[one.asked for one in asked.measures],
+        metrics=[one.asked for one in asked.metrics],
         **design,
     )
     result = sweep(
@@ -206,8 +206,8 @@ def _values(asked: Fit, done: SweepResult) -> list[tuple[Point, int, Output, flo
     for row in done.rows:
         point = done.points[row["point"]]
         condition = asked.conditions.index({p: v for p, v in point.items() if p not in asked.free})
-        for one in asked.measures:
-            value = row["measures"].get(one.label)
+        for one in asked.metrics:
+            value = row["metrics"].get(one.label)
             if value is not None:
                 values.append((point, row["seed"], Output(condition, one), value))
     return values

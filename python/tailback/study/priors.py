@@ -38,7 +38,6 @@ class Free(StrictModel):
 
     @property
     def count(self) -> int:
-        """Of its values, if it is a list."""
         return 0
 
     def check(self) -> None:
@@ -52,12 +51,10 @@ class Free(StrictModel):
 
     @property
     def prior(self) -> str:
-        """For a person."""
         return f"{self.words(0)} to {self.words(1)}, {self.scale}"
 
     @property
     def prior_data(self) -> dict[str, Any]:
-        """For programs."""
         return {"low": as_text(self.low), "high": as_text(self.high), "scale": self.scale}
 
     def share_of(self, setting: str) -> float:
@@ -91,7 +88,6 @@ class Listed(StrictModel):
 
     @property
     def count(self) -> int:
-        """Of its values."""
         return len(self.values)
 
     def check(self) -> None:
@@ -105,17 +101,14 @@ class Listed(StrictModel):
 
     @property
     def tried(self) -> list[str]:
-        """Values that the scenario must take: all."""
         return [as_text(value) for value in self.values]
 
     @property
     def prior(self) -> str:
-        """For a person."""
         return f"one of {', '.join(self.tried)}"
 
     @property
     def prior_data(self) -> dict[str, Any]:
-        """For programs."""
         return {"values": self.tried}
 
     def share_of(self, setting: str) -> float:

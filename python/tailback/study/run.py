@@ -6,7 +6,7 @@ import hashlib
 import math
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +25,7 @@ from tailback.version import build
 if TYPE_CHECKING:
     from tailback.results import Result
 
-_REPORT_S = 0.25
+_REPORT_S = 0.1
 """Time between two reports of a run's progress."""
 _KEPT = 64
 """Scenarios that a worker keeps in mind: a few megabytes in all."""
@@ -62,29 +62,44 @@ class Task(NamedTuple):
     sets: tuple[str, ...]
     seed: int
     digest: str
-    measures: tuple[Metric, ...]
+    metrics: tuple[Metric, ...]
     folder: str | None
     """Where its folder is to be, a path or the URL of a storage; or nowhere."""
 
     @property
     def key(self) -> str:
-        """What the journal knows it by. Other measures of the same run are another line."""
+        """What the journal knows it by. Other metrics of the same run are another line."""
         kept: str | bool = self.folder is not None
         if self.folder is not None and is_url(self.folder):  # those of another storage are not here
             kept = self.folder
-        measured = hashlib.sha256(repr((self.measures, kept)).encode()).hexdigest()[:8]
+        measured = hashlib.sha256(repr((self.metrics, kept)).encode()).hexdigest()[:8]
         return f"{self.digest}-{measured}-{self.seed}"
 
 
 class Done(NamedTuple):
-    """What a run gave: its measures by their labels, NaN as None; its faults, a line each; and the CPU time
+    """What a run gave: its metrics by their labels, NaN as None; its faults, a line each; and the CPU time
     that it took, in seconds, and how much of that the engine.
     """
 
-    measures: dict[str, float | None]
+    metrics: dict[str, float | None]
     faults: list[str]
     cpu_s: float
     engine_cpu_s: float
+
+
+def reporting(place: Any, duration_ps: float) -> Callable[[Any], None]:
+    """For the progress of a run: reports the share that is done, some times per second. It raises KeyboardInterrupt
+    where the run is to end.
+    """
+    last = time.monotonic()
+
+    def step(state: Any) -> None:
+        nonlocal last
+        if time.monotonic() - last > _REPORT_S:
+            last = time.monotonic()
+            report_progress((place, min(1.0, state.time_ps / duration_ps)))
+
+    return step
 
 
 def carry_out(task: Task) -> Done:
@@ -94,18 +109,10 @@ def carry_out(task: Task) -> Done:
         Changed: the scenario is not what it was.
         InputError, OSError: as `tailback.run`.
     """
-    last, cpu = time.monotonic(), time.thread_time()
-
-    def step(state: Any) -> None:
-        nonlocal last
-        if time.monotonic() - last > _REPORT_S:
-            last = time.monotonic()
-            report_progress((task.key, state.time_ps / duration))
-
+    cpu = time.thread_time()
     checked = _checked(task)
-    duration = checked.run.duration
-    result = run_checked(checked, None, step)
-    values = {one.label: one(result) for one in task.measures}
+    result = run_checked(checked, None, reporting(task.key, checked.run.duration))
+    values = {one.label: one(result) for one in task.metrics}
     if task.folder is not None:
         _write(result, task.folder)
     return Done(

@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import interrupts, text
-from tailback.executors import report_progress
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.metrics import in_words, main_metrics, value_at
 from tailback.running import RunFailed, claimed, run_checked
 from tailback.scenario import load
 from tailback.study.driver import Driver, result_of
+from tailback.study.run import reporting
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-_PROGRESS_INTERVAL_S = 0.1
 
 
 Progress = Callable[[int, float], None]
@@ -34,15 +31,12 @@ Progress = Callable[[int, float], None]
 
 @dataclass
 class SeedRuns:
-    """The summary of each complete run by its seed."""
-
     folder: Path
     summaries: dict[int, dict[str, Any]] = field(default_factory=dict)
     interrupted: bool = False
 
     @property
     def faults(self) -> list[tuple[int, dict[str, Any]]]:
-        """All faults, each with its seed."""
         return [(seed, fault) for seed, one in sorted(self.summaries.items()) for fault in one["faults"]]
 
     def figures(self) -> list[dict[str, Any]]:
@@ -110,8 +104,6 @@ def run_seeds(
 
 
 class _Source(NamedTuple):
-    """The scenario that each process loads."""
-
     scenario: str
     sets: tuple[str, ...]
     controllers: dict[str, str]
@@ -132,7 +124,6 @@ def _run_all(
                     done.summaries[seed] = result_of(f"with seed {seed}", future)
                 except Exception as error:
                     raise _error_of_seed(seed, error) from None
-                share(seed, 1.0)
     except KeyboardInterrupt:
         done.interrupted = True
     finally:
@@ -153,17 +144,8 @@ def _folder(out: Path, seed: int) -> Path:
 
 def _run_one(source: _Source, seed: int, out: Path) -> dict[str, Any]:
     """The task of a process: runs one seed, writes the folder, and returns the figures."""
-    last = 0.0
-
-    def step(state: Any) -> None:
-        nonlocal last
-        if time.monotonic() - last > _PROGRESS_INTERVAL_S:
-            last = time.monotonic()
-            report_progress((seed, state.time_ps / duration))
-
     checked = load(source.scenario, sets=source.sets, seed=seed, controllers=source.controllers)
-    duration = checked.run.duration
-    result = run_checked(checked, None, step)
+    result = run_checked(checked, None, reporting(seed, checked.run.duration))
     result.write(out, source.report)
     return result.summary
 

@@ -18,6 +18,9 @@ from tailback.limits import SCENARIO_BYTES
 from tailback.scenario.document import Document, from_python, from_yaml
 from tailback.study.points import parse_seeds
 
+RENAMED = {"measure": "metric", "measures": "metrics"}
+"""Keys that files of older versions have."""
+
 Model = TypeVar("Model", bound=BaseModel)
 Scenario = TypeVar("Scenario", bound="str | dict[str, Any]")
 Source = str | os.PathLike[str] | Mapping[str, Any]
@@ -126,6 +129,12 @@ class StudyFile(NamedTuple):
             return model.model_validate(self.document.data)
         except ValidationError as error:
             wrong = [self._problem(model, dict(one)) for one in error.errors(include_url=False)]
+            renamed = {
+                (*one.path[:-1], RENAMED[str(one.path[-1])])
+                for one in wrong
+                if one.path and one.path[-1] in RENAMED
+            }
+            wrong = [one for one in wrong if one.path not in renamed]  # said once, where it is
             # Of a field that may be of several kinds: what is wrong within the one that it nearly is; else
             # what the first expected.
             within = {one.path[:-1] for one in wrong}
@@ -164,7 +173,9 @@ class StudyFile(NamedTuple):
     def _problem(self, model: type[BaseModel], error: dict[str, Any]) -> Problem:
         path = self._place(error["loc"], error["type"] in ("missing", "extra_forbidden"))
         if error["type"] == "extra_forbidden":
-            text = f"found an unknown field, expected {one_of(path[-1], _fields(model, path[:-1]))}"
+            field = str(path[-1])
+            expected = RENAMED.get(field) or one_of(field, _fields(model, path[:-1]))
+            text = f"found an unknown field, expected {expected}"
         elif error["type"] == "missing":
             text = "found nothing, expected a value"
         elif error["type"] == "too_short":
@@ -195,7 +206,6 @@ def content_of(path: Path, what: str) -> bytes:
 
 
 def _fields(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
-    """The fields of what is at a path of a model."""
     for part in path:
         if part in model.model_fields:
             model = next(_models(model.model_fields[str(part)].annotation), model)

@@ -35,7 +35,7 @@ PAGE = "sweep.html"
 @dataclass(frozen=True)
 class SweepResult:
     """A sweep. `points` are the settings of each, by number; `rows` has a mapping a run, with its point,
-    seed, status (done, failed, impossible), message, faults and measures.
+    seed, status (done, failed, impossible), message, faults and metrics.
     """
 
     design: Design
@@ -51,7 +51,6 @@ class SweepResult:
 
     @property
     def failed(self) -> list[dict[str, Any]]:
-        """The rows of runs that gave no result."""
         return [row for row in self.rows if row["status"] != "done"]
 
     @property
@@ -61,11 +60,11 @@ class SweepResult:
 
     @cached_property
     def shown(self) -> list[Metric]:
-        """The measures that any run has a value of."""
+        """The metrics that any run has a value of."""
         return [
             one
             for one in self.design.shown()
-            if self.design.measures or any(row["measures"].get(one.label) is not None for row in self.rows)
+            if self.design.metrics or any(row["metrics"].get(one.label) is not None for row in self.rows)
         ]
 
     @cached_property
@@ -78,33 +77,32 @@ class SweepResult:
 
     @cached_property
     def _by_place(self) -> dict[tuple[int, int], Mapping[str, float | None]]:
-        return {(row["point"], row["seed"]): row["measures"] for row in self.rows if row["status"] == "done"}
+        return {(row["point"], row["seed"]): row["metrics"] for row in self.rows if row["status"] == "done"}
 
     @cached_property
     def _by_point(self) -> dict[tuple[int, str], dict[int, float]]:
         found: dict[tuple[int, str], dict[int, float]] = {}
-        for (number, seed), measures in self._by_place.items():
-            for label, value in measures.items():
+        for (number, seed), metrics in self._by_place.items():
+            for label, value in metrics.items():
                 if value is not None:
                     found.setdefault((number, label), {})[seed] = value
         return found
 
     def by_seed(self, point: int, shown: Metric) -> dict[int, float]:
-        """A measure of a point by seed, where there is one."""
+        """A metric of a point by seed, where there is one."""
         return self._by_point.get((point, shown.label), {})
 
     def interval(self, point: int, shown: Metric) -> noise.Interval:
-        """A measure of a point over its seeds."""
         return noise.interval(list(self.by_seed(point, shown).values()))
 
     @cached_property
     def effects(self) -> list[Effect]:
-        """What each setting does to each measure, see `tailback.study.effects`."""
+        """What each setting does to each metric, see `tailback.study.effects`."""
         return effects(self.points, self.settings, self.shown, self.by_seed, self.design.sample is not None)
 
     @cached_property
     def runs(self) -> pa.Table:
-        """A row a run: point, its settings, seed, status, message, faults and measures. Fields of measures
+        """A row a run: point, its settings, seed, status, message, faults and metrics. Fields of metrics
         have their `unit` as metadata.
         """
         columns: dict[str, tuple[pa.DataType, list[Any], str]] = {
@@ -121,13 +119,13 @@ class SweepResult:
             columns[name] = (kind, [row[name] for row in self.rows], "")
         columns["faults"] = (pa.list_(pa.string()), [row["faults"] for row in self.rows], "")
         for one in self.shown:
-            values = [row["measures"].get(one.label) for row in self.rows]
+            values = [row["metrics"].get(one.label) for row in self.rows]
             columns[one.label] = (pa.float64(), values, one.unit)
         return _table(columns)
 
     @cached_property
     def means(self) -> pa.Table:
-        """A row a (point, measure): settings, mean over seeds, the ends of its 95 % interval, and seeds."""
+        """A row a (point, metric): settings, mean over seeds, the ends of its 95 % interval, and seeds."""
         cells = [
             (number, point, one, self.interval(number, one))
             for number, point in enumerate(self.points)
@@ -148,7 +146,7 @@ class SweepResult:
 
     @cached_property
     def front(self) -> list[int]:
-        """The points that no other beats in both measures of `pareto`, by their means; none without it."""
+        """The points that no other beats in both metrics of `pareto`, by their means; none without it."""
         by_label = {one.label: one for one in self.design.shown()}
         values: dict[int, list[float]] = {}
         for number in range(len(self.points)):
@@ -168,7 +166,7 @@ class SweepResult:
         ]
 
     def lines(self) -> list[str]:
-        """What each setting does to each measure, and which differences are noise: a line each; last, what
+        """What each setting does to each metric, and which differences are noise: a line each; last, what
         a setting makes no difference to, with any seed.
         """
         said, none = [], dict[str, list[str]]()
@@ -217,14 +215,12 @@ class SweepResult:
         return [seed for number, seed in self._by_place if number == point]
 
     def __repr__(self) -> str:
-        """In a line."""
         state = "" if self.complete else ", not complete"
         runs = f"{text.plural(len(self.points), 'point')}, {text.plural(len(self.seeds), 'seed')}"
         failed = f", {text.plural(len(self.failed), 'run')} failed" if self.failed else ""
         return f"<Sweep of {self.design.name.removesuffix('-sweep')}: {runs}{failed}{state}>"
 
     def page(self) -> str:
-        """sweep.html: one page, offline."""
         from tailback.report.sweep import render_sweep
 
         return render_sweep(self)
@@ -257,7 +253,6 @@ class SweepResult:
         replace_file(folder / SUMMARY, parquet(self.runs))
 
     def _repr_html_(self) -> str:
-        """The table of points and the lines below it, for a notebook."""
         head = "".join(
             f"<th>{escape(name)}</th>" for name in (*self.settings, *(s.label for s in self.shown))
         )

@@ -15,7 +15,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,13 +24,13 @@ from tailback.errors import InputError
 from tailback.files.out_folder import OutFolder
 from tailback.metrics import Metric
 from tailback.scenario import load
-from tailback.study.driver import Driver, Progress, executor_on, study_folder
+from tailback.study.driver import Driver, Progress, executor_on, journalled, study_folder
 from tailback.study.journal import NAME as JOURNAL
-from tailback.study.journal import Journal, Row
+from tailback.study.journal import Row
 from tailback.study.points import Point, Range, as_text, sets_of
 from tailback.study.run import Task, digest_of
 from tailback.study.study_file import Source, asked_for
-from tailback.study.tune_design import Objective, TuneDesign, Workload, read_tune
+from tailback.study.tune_design import TuneDesign, Workload, read_tune
 from tailback.study.tune_result import Gain, Judged, Trial, TuneResult, best, cost, front
 
 if TYPE_CHECKING:
@@ -104,25 +104,21 @@ def tune(
     with (
         executor_on(on, executor) as executor,
         study_folder(out, resume, asked, gone_if_refused=made) as folder,
-        nullcontext() if folder is None else Journal(folder) as journal,
+        journalled(folder, jobs, executor, progress) as driver,
     ):
-        for line in () if journal is None else journal.damaged:
-            progress.damaged(line)
-        with Driver(jobs=jobs, executor=executor, journal=journal, share=progress.share) as driver:
-            progress.begun(asked)
-            found = _search(asked, driver, folder, progress.tried)
-            chosen = _chosen(asked, found.trials)
-            judged, interrupted = [], found.interrupted
-            if chosen and not interrupted:
-                progress.judging(len(chosen))
-                try:
-                    judged = _judge(asked, driver, chosen)
-                except KeyboardInterrupt:
-                    interrupted = True
-            result = TuneResult(asked, found.trials, found.importance, judged, interrupted)
-            if folder is not None:
-                with interrupts.noted():
-                    result.write(folder)
+        progress.begun(asked)
+        trials, importance, interrupted = _search(asked, driver, folder, progress.tried)
+        chosen, judged = _chosen(asked, trials), []
+        if chosen and not interrupted:
+            progress.judging(len(chosen))
+            try:
+                judged = _judge(asked, driver, chosen)
+            except KeyboardInterrupt:
+                interrupted = True
+        result = TuneResult(asked, trials, importance, judged, interrupted)
+        if folder is not None:
+            with interrupts.noted():
+                result.write(folder)
     return result
 
 
@@ -158,16 +154,15 @@ class Attempted(NamedTuple):
         return self.problem or (failed[0] if failed else "")
 
     def values(self, workload: int, shown: Metric) -> dict[int, float]:
-        """A measure by seed, where there is one."""
         return {
             seed: value
             for (number, seed), row in sorted(self.rows.items())
-            if number == workload and (value := row.get("measures", {}).get(shown.label)) is not None
+            if number == workload and (value := row.get("metrics", {}).get(shown.label)) is not None
         }
 
     def excess(self, design: TuneDesign) -> list[float]:
         """How far each constraint is missed, at the worst run; the last is the number of faults."""
-        measured = [row.get("measures", {}) for row in self.rows.values()]
+        measured = [row.get("metrics", {}) for row in self.rows.values()]
         each = [
             max((limit.excess(one.get(limit.shown.label)) for one in measured), default=0.0)
             for limit in design.limits()
@@ -229,7 +224,7 @@ def _check_room_to_better(design: TuneDesign, base: Attempted) -> None:
     """Looks whether the scenarios as they are leave something to better.
 
     Raises:
-        InputError: a run failed, or a measure cannot be said, or is 0.
+        InputError: a run failed, or a metric cannot be said, or is 0.
     """
     if base.failure:
         raise InputError.at("workloads", f"as they are: {base.failure}")
@@ -239,26 +234,19 @@ def _check_room_to_better(design: TuneDesign, base: Attempted) -> None:
             if not math.isfinite(mean) or mean == 0:
                 what = "0" if mean == 0 else "no value"
                 where = f"{shown.label} of {workload.title} as it is"
-                text = f"found {what} for {where}, expected a measure that can be bettered"
-                raise InputError.at("", text, ("objectives", index, "measure"))
+                text = f"found {what} for {where}, expected a metric that can be bettered"
+                raise InputError.at("", text, ("objectives", index, "metric"))
 
 
 def _mean(values: Mapping[int, float]) -> float:
     return noise.interval(list(values.values())).mean
 
 
-class _Searched(NamedTuple):
-    """A search; `importance` of each setting, by objective, in shares."""
-
-    trials: list[Trial]
-    importance: list[dict[str, float]]
-    interrupted: bool
-
-
 def _search(
     design: TuneDesign, driver: Driver, folder: Path | None, told: Callable[[Trial], None]
-) -> _Searched:
-    """Tries settings until there are as many trials as were asked for.
+) -> tuple[list[Trial], list[dict[str, float]], bool]:
+    """Tries settings until there are as many trials as were asked for: these; the importance of each setting, by
+    objective, in shares; and whether there was an interrupt.
 
     Raises:
         InputError: the scenarios as they are cannot be bettered, or the storage cannot be used.
@@ -302,8 +290,8 @@ def _search(
                 trials.append(done)
                 told(done)
     except KeyboardInterrupt:
-        return _Searched(trials, _importance(study, design), True)
-    return _Searched(trials, _importance(study, design), False)
+        return trials, _importance(study), True
+    return trials, _importance(study), False
 
 
 def _check_settings_known(design: TuneDesign) -> None:
@@ -315,8 +303,7 @@ def _check_settings_known(design: TuneDesign) -> None:
     for workload in design.workloads:
         for setting, value in design.middle().items():
             try:
-                sets = [f"{at}={as_text(given)}" for at, given in {**design.set, **workload.set}.items()]
-                load(workload.scenario, sets=[*sets, f"{setting}={value}"])
+                load(workload.scenario, sets=sets_of({**design.set, **workload.set, setting: value}))
             except InputError as error:
                 # Whether a value can be depends on the others.
                 unknown = [one for one in error.problems if "unknown field" in one.text]
@@ -399,7 +386,7 @@ def _point(design: TuneDesign, trial: optuna.Trial) -> Point:
     return found
 
 
-def _importance(study: optuna.Study, design: TuneDesign) -> list[dict[str, float]]:
+def _importance(study: optuna.Study) -> list[dict[str, float]]:
     """PED-ANOVA (Watanabe, Bansal, Hutter, IJCAI 2023): what parts the best trials from the others. The best
     are a tenth of them, or ten, so that a few lucky ones do not speak for all; but no more than half.
     """
@@ -443,37 +430,25 @@ def _judge(design: TuneDesign, driver: Driver, trials: Sequence[Trial]) -> list[
 def _gains(
     design: TuneDesign, trial: int, workloads: Sequence[Workload], base: Attempted, seen: Attempted
 ) -> list[Gain]:
-    pairs = [
-        _gain(trial, number, workload, number < len(design.workloads), objective, shown, base, seen)
-        for number, workload in enumerate(workloads)
-        for objective, shown in zip(design.objectives, design.shown(), strict=True)
-    ]
+    pairs = []
+    for number, workload in enumerate(workloads):
+        for objective, shown in zip(design.objectives, design.shown(), strict=True):
+            before, after = (one.values(number, shown) for one in (base, seen))
+            pairs.append(
+                Gain(
+                    trial,
+                    workload.title,
+                    number < len(design.workloads),
+                    shown,
+                    objective.goal,
+                    noise.interval(list(before.values())),
+                    noise.interval(list(after.values())),
+                    noise.paired(before, after),
+                    1.0,
+                )
+            )
     adjusted = noise.holm([gain.difference.p for gain in pairs])
     return [gain._replace(adjusted_p=p) for gain, p in zip(pairs, adjusted, strict=True)]
-
-
-def _gain(
-    trial: int,
-    number: int,
-    workload: Workload,
-    tuned_on: bool,
-    objective: Objective,
-    shown: Metric,
-    base: Attempted,
-    seen: Attempted,
-) -> Gain:
-    before, after = base.values(number, shown), seen.values(number, shown)
-    return Gain(
-        trial,
-        workload.title,
-        tuned_on,
-        shown,
-        objective.goal,
-        noise.interval(list(before.values())),
-        noise.interval(list(after.values())),
-        noise.paired(before, after),
-        1.0,
-    )
 
 
 def _misses(design: TuneDesign, seen: Attempted) -> list[str]:

@@ -37,15 +37,15 @@ class Workload(StrictModel):
 
 
 class Objective(StrictModel):
-    """A measure, and which way it is better."""
+    """A metric, and which way it is better."""
 
-    measure: str
+    metric: str
     goal: Literal["more", "less"]
     weight: float = Field(default=1.0, gt=0)
 
 
 class Constraint(NamedTuple):
-    """A measure that every run must keep to."""
+    """A metric that every run must keep to."""
 
     shown: Metric
     sign: str
@@ -98,26 +98,22 @@ class TuneDesign(StudyDesign):
 
     @property
     def name(self) -> str:
-        """What the folder is called after."""
         return f"{name_of(self.workloads[0].scenario) or 'scenario'}-tune"
 
     def seeds_in_order(self) -> list[int]:
-        """Those of the trials."""
         return seeds_of(self.seeds)
 
     def held_out_seeds_in_order(self) -> list[int]:
-        """Those that the result is judged with."""
         return seeds_of(self.held_out_seeds)
 
     def shown(self) -> list[Metric]:
-        """The measures of the objectives, in their order."""
-        return _placed("objectives", [one.measure for one in self.objectives])
+        return _placed("objectives", [one.metric for one in self.objectives])
 
     def limits(self) -> list[Constraint]:
         """The constraints.
 
         Raises:
-            InputError: one is none, or names no measure.
+            InputError: one is none, or names no metric.
         """
         found = []
         for number, text in enumerate(self.constraints):
@@ -127,7 +123,7 @@ class TuneDesign(StudyDesign):
             except ValueError:
                 limit = math.nan
             if match is None or not math.isfinite(limit):
-                words = f'found "{text[:60]}", expected a measure, one of <= >= < >, and a number'
+                words = f'found "{text[:60]}", expected a metric, one of <= >= < >, and a number'
                 raise InputError.at("", words, ("constraints", number))
             try:
                 found.append(Constraint(named([match[1]])[0], match[2], limit))
@@ -147,7 +143,6 @@ class TuneDesign(StudyDesign):
         }
 
     def meets(self, point: Point) -> bool:
-        """Whether settings meet all conditions."""
         return bool(kept([point], self.where, self.set))
 
     def check_workloads(self) -> None:
@@ -171,7 +166,7 @@ class TuneDesign(StudyDesign):
         """Looks at what no model can see.
 
         Raises:
-            InputError: a range, seed, measure or condition that is none.
+            InputError: a range, seed, metric or condition that is none.
         """
         self.shown()
         self.limits()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Sequence
@@ -12,12 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from tailback import noise, text
 from tailback.files.out_folder import replace_file
 from tailback.metrics import Metric
 from tailback.study.fabric_commands import commands
 from tailback.study.points import Point, in_words, number_of
+from tailback.study.sweep_result import parquet
 from tailback.study.tune_design import TuneDesign
 
 PAGE = "tune.html"
@@ -41,7 +40,6 @@ class Trial(NamedTuple):
 
     @property
     def feasible(self) -> bool:
-        """Whether it has a value and keeps to all constraints."""
         return self.state == "complete" and not any(one > 0 for one in self.excess)
 
 
@@ -52,7 +50,6 @@ def cost(design: TuneDesign, costs: Sequence[float]) -> float:
 
 
 def best(design: TuneDesign, trials: Sequence[Trial]) -> Trial | None:
-    """The feasible trial of the least cost."""
     return min(
         (trial for trial in trials if trial.feasible), key=lambda one: cost(design, one.costs), default=None
     )
@@ -105,7 +102,6 @@ class Gain(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """One line."""
         if not self.difference.seeds:
             return f"{self.shown.label}, {self.workload}: {self.verdict}, no seed has it with and without."
         before, after = (self.shown.in_words(one.mean) for one in (self.before, self.after))
@@ -126,8 +122,6 @@ class Judged(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """Settings that were chosen: a trial, and what it was judged to gain."""
-
     trial: Trial
     judged: Judged | None
 
@@ -153,7 +147,6 @@ class TuneResult:
         judged: list[Judged],
         interrupted: bool,
     ) -> None:
-        """See `tailback.tune`."""
         self.design = design
         self.trials = trials
         self.importance = importance
@@ -181,7 +174,6 @@ class TuneResult:
 
     @property
     def gains(self) -> list[Gain]:
-        """All that was judged."""
         return [gain for one in self.judged for gain in one.gains]
 
     @cached_property
@@ -244,7 +236,6 @@ class TuneResult:
         return [f"{trials} are within {100 * EQUAL_COST_TOLERANCE:g} points of the best: {', '.join(reach)}."]
 
     def importance_lines(self) -> list[str]:
-        """Which settings matter, one line an objective."""
         labels = [one.label for one in self.design.shown()] if self.design.pareto else ["the objective"]
         return [
             f"What matters to {label}: "
@@ -254,7 +245,6 @@ class TuneResult:
         ]
 
     def summary(self) -> dict[str, Any]:
-        """For programs."""
         chosen = self.front or ([self.best] if self.best else [])
         return {
             "complete": self.complete,
@@ -276,7 +266,6 @@ class TuneResult:
         return next((one for one in self.judged if one.trial == trial.number), None)
 
     def page(self) -> str:
-        """tune.html: one page, offline."""
         from tailback.report.tuned import render_tuned
 
         return render_tuned(self)
@@ -287,20 +276,16 @@ class TuneResult:
         Raises:
             OSError: it cannot be written.
         """
-        buffer = io.BytesIO()
-        pq.write_table(self.table, buffer, compression="zstd", version="2.6")
-        replace_file(folder / "trials.parquet", buffer.getvalue())
+        replace_file(folder / "trials.parquet", parquet(self.table))
         replace_file(folder / PAGE, self.page().encode())
         replace_file(folder / SUMMARY, (json.dumps(self.summary(), indent=2) + "\n").encode())
 
     def __repr__(self) -> str:
-        """In a line."""
         state = "" if self.complete else ", not complete"
         trials = text.plural(len(self.trials), "trial")
         return f"<Tuning of {self.design.name.removesuffix('-tune')}: {trials}{state}>"
 
     def _repr_html_(self) -> str:
-        """The lines, for a notebook."""
         title, lines = escape(repr(self).strip("<>")), "\n".join(self.lines())
         return f"<p>{title}</p><pre>{escape(lines)}</pre>"
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import yaml
 from pydantic import Field, field_validator, model_validator
-
 from tailback import library
 from tailback.errors import InputError, Problem, one_of
 from tailback.files import StrictModel
@@ -86,13 +85,13 @@ class Run(StrictModel):
 
 
 class Check(StrictModel):
-    """A measure and its bound; with `relative_to`, the measure divided by the same measure of another run.
+    """A metric and its bound; with `relative_to`, the metric divided by the same metric of another run.
 
     `run` names the run that it is measured on, and `kind` what kind of statement it is, where that is not the
     claim's. `chosen`: the text has words and no number for it, so that the bound is this file's.
     """
 
-    measure: str
+    metric: str
     params: dict[str, Any] = Field(default_factory=dict)
     run: str | None = None
     kind: Kind | None = None
@@ -104,25 +103,24 @@ class Check(StrictModel):
     chosen: bool = False
     why: str = ""
 
-    @field_validator("measure")
+    @field_validator("metric")
     @classmethod
     def _known(cls, name: str) -> str:
         if name not in METRICS:
-            raise ValueError(f"found measure {name}, expected one of {', '.join(sorted(METRICS))}")
+            raise ValueError(f"found metric {name}, expected one of {', '.join(sorted(METRICS))}")
         return name
 
     @model_validator(mode="after")
     def _taken(self) -> Check:
         if self.params:
             try:
-                named([{"measure": self.measure, **self.params}])
+                named([{"metric": self.metric, **self.params}])
             except InputError as error:
                 raise ValueError(error.problems[0].text) from None
         return self
 
     @property
     def bounds(self) -> int:
-        """How many bounds there are."""
         return sum(bound is not None for bound in (self.at_least, self.at_most, self.equals, self.between))
 
     def runs(self, run: str) -> list[str]:
@@ -130,8 +128,7 @@ class Check(StrictModel):
         return [self.run or run, *([self.relative_to] if self.relative_to else [])]
 
     def on(self, result: Recorded) -> float:
-        """The measure on one of its runs."""
-        return METRICS[self.measure](result, **self.params)
+        return METRICS[self.metric](result, **self.params)
 
     def value(self, results: Mapping[str, Recorded], run: str) -> float:
         """The measured value on its own run, or else on `run`."""
@@ -162,7 +159,6 @@ class Check(StrictModel):
         return f"; met from {self.in_words(value)} on"
 
     def in_words(self, value: float) -> str:
-        """A value of this measure for a person."""
         return by_unit(value, self._unit)
 
     @property
@@ -181,7 +177,7 @@ class Check(StrictModel):
     @property
     def name_in_words(self) -> str:
         """'goodput of ideal since convergence (lossy)'."""
-        words = str(self.params.get("name", self.measure.replace("_", " ")))
+        words = str(self.params.get("name", self.metric.replace("_", " ")))
         if "to" in self.params:
             words = f"{self.params['of']} over {self.params['to']}"
         since = self.params.get("since")
@@ -197,7 +193,7 @@ class Check(StrictModel):
 
     @property
     def _unit(self) -> str:
-        return "index" if self.relative_to else METRICS[self.measure].unit
+        return "index" if self.relative_to else METRICS[self.metric].unit
 
     def _bound(self, value: float) -> str:
         return f"{value:g}" if self._unit == "index" else by_unit(value, self._unit)
@@ -235,14 +231,14 @@ class Claim(StrictModel):
     def _bounded(self) -> Claim:
         for check in self.checks:
             if check.bounds != 1 or not check.why:
-                raise ValueError(f"{self.id}: {check.measure} needs exactly one bound and a why")
+                raise ValueError(f"{self.id}: {check.metric} needs exactly one bound and a why")
         if bool(self.if_missed) != bool(self.settled_by):
             raise ValueError(f"{self.id}: expected both or neither of if_missed and settled_by")
         return self
 
 
 class Tradeoff(StrictModel):
-    """A plot of a table: one of its measures over another, a point a variant."""
+    """A plot of a table: one of its metrics over another, a point a variant."""
 
     of: str
     over: str
@@ -255,8 +251,8 @@ class Sensitivity(StrictModel):
     prediction *beyond* what it measured. `claims` names the claims that it sheds light on. What is varied is
     either one setting, `path` with its `values`, or several at once, `variants`: overrides by name. `set`
     holds overrides of all variants. The variant with the `assumed` value, or of that name, is the run itself.
-    With `expected`, a number for each variant, the first measure is drawn as a plot beside it: `expected_as`
-    says what it is, `axis` is the name of the values with their unit in brackets. With `plot`, one measure is
+    With `expected`, a number for each variant, the first metric is drawn as a plot beside it: `expected_as`
+    says what it is, `axis` is the name of the values with their unit in brackets. With `plot`, one metric is
     drawn over another.
     """
 
@@ -312,18 +308,16 @@ class Sensitivity(StrictModel):
         if (self.expected is None) != (self.axis is None):
             raise ValueError(f"{self.title}: expected both or neither of expected and axis")
         if self.plot is not None:
-            shown = {check.measure for check in self.show}
+            shown = {check.metric for check in self.show}
             missing = sorted({self.plot.of, self.plot.over} - shown)
             if missing:
                 raise ValueError(
-                    f"{self.title}: found plot of {', '.join(missing)}, expected measures it shows"
+                    f"{self.title}: found plot of {', '.join(missing)}, expected metrics it shows"
                 )
         return self
 
 
 class Experiment(StrictModel):
-    """A published experiment."""
-
     title: str
     source: str
     about: str
@@ -380,7 +374,6 @@ class Experiment(StrictModel):
 
 
 def load_published(name: str) -> Experiment:
-    """A published experiment. InputError when there is none of that name."""
     if name not in library.published():
         raise InputError.at(name, f"found no such experiment, expected {one_of(name, library.published())}")
     return Experiment.model_validate(yaml.safe_load(library.published_text(name)))

@@ -9,10 +9,9 @@ from typing import Any, Literal
 
 from rich.table import Table
 from rich.text import Text
-
 from tailback import text
 from tailback.recorded.run import Recorded
-from tailback.reproduce.experiments import Calibrated, Check, Claim, Experiment, Sensitivity
+from tailback.study.published import Calibrated, Check, Claim, Experiment, Sensitivity
 
 Verdict = Literal["met", "missed", "too short", "not run"]
 
@@ -26,16 +25,14 @@ class Measured:
 
     @property
     def holds(self) -> bool | None:
-        """True if the bound holds."""
         return self.check.holds(self.value)
 
     def as_json(self) -> dict[str, Any]:
-        """For reproduce.json."""
         bounds = self.check.model_dump(
             include={"at_least", "at_most", "equals", "between"}, exclude_none=True
         )
         return {
-            "measure": self.check.measure,
+            "measure": self.check.metric,
             "params": self.check.params,
             "run": self.check.run,
             "kind": self.check.kind,
@@ -58,7 +55,6 @@ class Spread:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """At each end."""
         return ["met" if all(one.holds for one in end) else "missed" for end in self.ends]
 
     @property
@@ -73,7 +69,6 @@ class Spread:
         return f"with {self.of.path} {self.of.between[0]} to {self.of.between[1]}: {words}"
 
     def as_json(self) -> dict[str, Any]:
-        """For reproduce.json."""
         return {
             "path": self.of.path,
             "between": self.of.between,
@@ -188,11 +183,9 @@ class Reproduction:
         return table
 
     def tables(self) -> list[Table]:
-        """The claims, then what the assumptions decide."""
         return [self.table(), *self.sensitivity_tables()]
 
     def sensitivity_tables(self) -> list[Table]:
-        """One table a varied assumption."""
         tables = []
         for item, variants in self.sensitivity:
             kind = f"{item.kind_in_words}: " if item.kind_in_words else ""
@@ -214,7 +207,6 @@ class Reproduction:
         return tables
 
     def as_json(self) -> dict[str, Any]:
-        """Content of reproduce.json; the same seed gives the same text."""
         return {
             "name": self.name,
             "title": self.experiment.title,
@@ -266,7 +258,6 @@ class AllReproductions:
 
     @property
     def interrupted(self) -> bool:
-        """True if some of the runs did not come to their end."""
         return any(one.interrupted for one in self.experiments)
 
     @property
@@ -285,7 +276,6 @@ class AllReproductions:
         return f"{met} of {claims} of {documents} met, {missed} missed"
 
     def tables(self) -> list[Table]:
-        """One table: a row a claim."""
         title = "\n".join([self.headline, *self.counts])
         table = Table(title=title, title_justify="left")
         for head, width in (("", None), ("What is said", 4), ("Verdict", None), ("Kind", None)):
@@ -309,7 +299,6 @@ class AllReproductions:
         return [f"{kind}: {sum(met)} of {len(met)} met" for kind, met in of.items()]
 
     def as_json(self) -> dict[str, Any]:
-        """Content of reproduce.json; the same seed gives the same text."""
         return {
             "quick": self.quick,
             "interrupted": self.interrupted,
