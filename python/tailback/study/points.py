@@ -24,7 +24,7 @@ Point = dict[str, str]
 """Paths of settings, and their values as after `--set`."""
 
 _KINDS = (SIZE, RATE, DURATION, FREQUENCY)
-_COMPARED = {
+COMPARED = {
     "<=": operator.le,
     ">=": operator.ge,
     "==": operator.eq,
@@ -235,7 +235,7 @@ def _holds(text: str, number: int, settings: Point) -> bool:
     ):
         expected = "two numbers or quantities to compare"
         raise InputError.at("", f'found "{text[:60]}", expected {expected}', ("where", number))
-    return bool(_COMPARED[match[2]](left, right))
+    return bool(COMPARED[match[2]](left, right))
 
 
 def _side(word: str, number: int, settings: Point) -> float | str:

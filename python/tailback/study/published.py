@@ -143,14 +143,13 @@ class Check(StrictModel):
         """True if a value is within the bound; None when there is no value, or no bound."""
         if not math.isfinite(value) or not self.bounds:
             return None
-        if self.at_least is not None:
-            return value >= self.at_least
-        if self.at_most is not None:
-            return value <= self.at_most
+        low = -math.inf if self.at_least is None else self.at_least
+        high = math.inf if self.at_most is None else self.at_most
         if self.equals is not None:
-            return value == self.equals
-        assert self.between is not None
-        return self.between[0] <= value <= self.between[1]
+            low = high = self.equals
+        elif self.between is not None:
+            low, high = self.between
+        return low <= value <= high
 
     def met_from(self, value: float) -> str:
         """Of a chosen bound that does not hold: from where on it would, '; met from 0.96 on'."""

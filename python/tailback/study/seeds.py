@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,15 +18,11 @@ from tailback.files.out_folder import OutFolder, replace_file
 from tailback.metrics import in_words, main_metrics, value_at
 from tailback.running import RunFailed, claimed, run_checked
 from tailback.scenario import load
-from tailback.study.driver import Driver, result_of
+from tailback.study.driver import Driver, OnShare, result_of
 from tailback.study.run import reporting
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-
-Progress = Callable[[int, float], None]
-"""Called with the seed of a run and the completed share of it."""
 
 
 @dataclass
@@ -80,7 +76,7 @@ def run_seeds(
     *,
     sets: Sequence[str] = (),
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: OnShare | None = None,
     controllers: Mapping[str, str] | None = None,
     report: bool = True,
 ) -> SeedRuns:
@@ -111,7 +107,7 @@ class _Source(NamedTuple):
 
 
 def _run_all(
-    source: _Source, seeds: Sequence[int], out: Path, jobs: int, progress: Progress | None
+    source: _Source, seeds: Sequence[int], out: Path, jobs: int, progress: OnShare | None
 ) -> SeedRuns:
     done = SeedRuns(out)
     share = progress or (lambda seed, share: None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import re
 from typing import Any, Literal, NamedTuple
 
@@ -12,10 +11,8 @@ from tailback.errors import InputError, Problem
 from tailback.files import StrictModel
 from tailback.metrics import Metric, named
 from tailback.scenario import load
-from tailback.study.points import Point, Range, Value, as_text, kept, sets_of
+from tailback.study.points import COMPARED, Point, Range, Value, as_text, kept, sets_of
 from tailback.study.study_file import Source, StudyDesign, StudyFile, name_of, seeds_of
-
-_COMPARED = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 
 
 class Workload(StrictModel):
@@ -55,7 +52,7 @@ class Constraint(NamedTuple):
         """How far a value is beyond the limit: 0 or less when it is kept. What cannot be said is not."""
         if value is None or not math.isfinite(value):
             return math.inf
-        if _COMPARED[self.sign](value, self.limit):
+        if COMPARED[self.sign](value, self.limit):
             return 0.0
         return max(abs(value - self.limit), 1e-12)
 
