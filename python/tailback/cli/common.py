@@ -70,6 +70,12 @@ Jobs = Annotated[
 On = Annotated[
     str | None, typer.Option("--on", metavar="CLUSTER", help="A Ray cluster: ray, or ray://host:10001.")
 ]
+Resume = Annotated[
+    Path | None,
+    typer.Option(
+        "--resume", metavar="DIR", help="Continue the study in DIR: finished runs are not repeated."
+    ),
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print no progress bar and no table, only the folder's name.")
 ]
@@ -133,6 +139,24 @@ def result_folder(out: Path | None, name: str, force: bool = False) -> Iterator[
             ]
             places = ", ".join(sorted({str(run.parent) for run in runs}))
             interrupted(f"complete runs are in {places}" if places else "nothing was written")
+
+
+@contextmanager
+def begun_or_new(
+    resume: Path | None, out: Path | None, name: str | None, force: bool, expected: str
+) -> Iterator[tuple[Path | OutFolder, Path]]:
+    """The folder of a study, and its path as it was given: that of --resume, else a new one, see `result_folder`. Of a
+    study that is neither begun nor given there is no `name`, but what was expected.
+    """
+    if resume is not None and out is not None:
+        raise typer.BadParameter("--out and --resume exclude each other")
+    if resume is not None:
+        yield resume, resume
+    elif name is None:
+        raise typer.BadParameter(f"expected {expected} or --resume")
+    else:
+        with result_folder(out, name, force) as folder:
+            yield folder, folder.given
 
 
 def _claimed(out: Path | None, name: str) -> AbstractContextManager[OutFolder]:

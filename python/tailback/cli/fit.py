@@ -19,9 +19,10 @@ from tailback.cli.common import (
     On,
     Out,
     Quiet,
+    Resume,
     Sets,
     bad_input,
-    result_folder,
+    begun_or_new,
     say,
     say_json,
 )
@@ -84,12 +85,7 @@ def fit_(
     ] = None,
     out: Out = None,
     force: Force = False,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume", metavar="DIR", help="Continue the fit in DIR: finished runs are not repeated."
-        ),
-    ] = None,
+    resume: Resume = None,
     jobs: Jobs = None,
     on: On = None,
     strict: Annotated[
@@ -104,28 +100,23 @@ def fit_(
     observations identify, and what to measure next. Without --out the folder is runs/NAME-fit-TIME.
     """
     with bad_input():
-        if resume is not None and out is not None:
-            raise typer.BadParameter("--out and --resume exclude each other")
         given = {"scenario": scenario, "seeds": seeds, "points": points, "refine": refine}
         fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if free:
             fields["free"] = _by_path("--free", free, "PATH=LOW..HIGH, or PATH=VALUE,VALUE")
         if sets:
             fields["set"] = _by_path("--set", sets, "PATH=VALUE")
-        with runs_table(quiet or as_json) as progress:
-            if resume is not None:
-                place = resume
-                with _says_how_to_resume(place):
-                    result = fit(
-                        measured, out=resume, resume=True, jobs=jobs, on=on, progress=progress, **fields
-                    )
-            elif measured is None:
-                raise typer.BadParameter("expected MEASURED or --resume")
-            else:
-                asked = read_fit(measured, fields)
-                with result_folder(out, asked.name, force) as folder, _says_how_to_resume(folder.given):
-                    place = folder.given
-                    result = fit(asked, out=folder, jobs=jobs, on=on, progress=progress)
+        asked = None if measured is None else read_fit(measured, fields)
+        name = None if asked is None else asked.name
+        with (
+            runs_table(quiet or as_json) as progress,
+            begun_or_new(resume, out, name, force, "MEASURED") as (folder, place),
+            _says_how_to_resume(place),
+        ):
+            more = fields if asked is None else {}
+            result = fit(
+                asked, out=folder, resume=resume is not None, jobs=jobs, on=on, progress=progress, **more
+            )
     raise typer.Exit(_conclude(result, place, strict, quiet, as_json))
 
 

@@ -9,7 +9,7 @@ import typer
 
 from tailback import interrupts
 from tailback.cli.basics import DONE, FAULT, command_app, echo
-from tailback.cli.common import Force, Jobs, On, Out, Quiet, Sets, bad_input, result_folder, say
+from tailback.cli.common import Force, Jobs, On, Out, Quiet, Resume, Sets, bad_input, begun_or_new, say
 from tailback.cli.runs_table import runs_table
 from tailback.errors import InputError, Problem
 from tailback.scenario import load
@@ -78,12 +78,7 @@ def sweep_(
     ] = None,
     out: Out = None,
     force: Force = False,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume", metavar="DIR", help="Continue the sweep in DIR: finished runs are not repeated."
-        ),
-    ] = None,
+    resume: Resume = None,
     jobs: Jobs = None,
     on: On = None,
     quiet: Quiet = False,
@@ -97,20 +92,14 @@ def sweep_(
         if measures:
             raise InputError.at("--measure", "found an option of older versions, expected --metric")
         asked = _asked(file, scenario, vary, sets, seeds, where, sample, metrics, keep, store)
-        if resume is not None and out is not None:
-            raise typer.BadParameter("--out and --resume exclude each other")
-        with runs_table(quiet) as progress:
-            if resume is not None:
-                place = resume
-                result = sweep(asked, out=resume, resume=True, jobs=jobs, on=on, progress=progress)
-            elif asked is None:
-                raise typer.BadParameter("expected FILE, --scenario or --resume")
-            else:
-                if not quiet:
-                    _warn(asked)
-                with result_folder(out, asked.name, force) as folder:
-                    place = folder.given
-                    result = sweep(asked, out=folder, jobs=jobs, on=on, progress=progress)
+        if asked is not None and resume is None and not quiet:
+            _warn(asked)
+        name = None if asked is None else asked.name
+        with (
+            runs_table(quiet) as progress,
+            begun_or_new(resume, out, name, force, "FILE, --scenario") as (folder, place),
+        ):
+            result = sweep(asked, out=folder, resume=resume is not None, jobs=jobs, on=on, progress=progress)
     raise typer.Exit(_conclude(result, place, quiet))
 
 

@@ -12,7 +12,19 @@ import typer
 
 from tailback import interrupts
 from tailback.cli.basics import DONE, FAULT, command_app, console, echo
-from tailback.cli.common import AsJson, Force, Jobs, On, Out, Quiet, bad_input, result_folder, say, say_json
+from tailback.cli.common import (
+    AsJson,
+    Force,
+    Jobs,
+    On,
+    Out,
+    Quiet,
+    Resume,
+    bad_input,
+    begun_or_new,
+    say,
+    say_json,
+)
 from tailback.cli.runs_table import PrintsDamage
 from tailback.errors import InputError
 from tailback.study.tpe import TuneProgress, tune
@@ -31,12 +43,7 @@ def tune_(
     ] = None,
     out: Out = None,
     force: Force = False,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume", metavar="DIR", help="Continue the tuning in DIR: finished runs are not repeated."
-        ),
-    ] = None,
+    resume: Resume = None,
     jobs: Jobs = None,
     on: On = None,
     as_json: AsJson = False,
@@ -52,16 +59,12 @@ def tune_(
         asked = None if file is None else read_tune(file)
         if asked is not None and trials is not None:
             asked = asked.model_copy(update={"trials": trials})
-        with _progress(quiet or as_json) as progress:
-            if resume is not None:
-                place = resume
-                result = tune(asked, out=resume, resume=True, jobs=jobs, on=on, progress=progress)
-            elif asked is None:
-                raise typer.BadParameter("expected FILE or --resume")
-            else:
-                with result_folder(out, asked.name, force) as folder:
-                    place = folder.given
-                    result = tune(asked, out=folder, jobs=jobs, on=on, progress=progress)
+        name = None if asked is None else asked.name
+        with (
+            _progress(quiet or as_json) as progress,
+            begun_or_new(resume, out, name, force, "FILE") as (folder, place),
+        ):
+            result = tune(asked, out=folder, resume=resume is not None, jobs=jobs, on=on, progress=progress)
     raise typer.Exit(_conclude(result, place, quiet, as_json))
 
 
