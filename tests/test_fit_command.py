@@ -78,6 +78,36 @@ def test_it_prints_words_first_and_json_for_programs(lab: Path, capsys: pytest.C
     assert json.loads((lab / "a" / "fit.json").read_text()).items() <= data.items()
 
 
+def test_force_replaces_a_fit_and_one_that_failed(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["measured.csv", "lab.yaml", "--free", FREE, "--points", "5", "--refine", "2", "--seeds", "1,2"]
+    assert cli.main(["fit", *words, "--out", "a", "-q"]) == 0
+    assert cli.main(["fit", *words, "--out", "a", "-q", "--force"]) == 0
+    # A measure that no run of this length has: the runs are done, and there is no answer.
+    (lab / "none.csv").write_text("measure,value,unit,tolerance\ntotal_goodput,1,Gbit/s,1\n")
+    assert cli.main(["fit", "none.csv", *words[1:], "--out", "b", "-q"]) == 2
+    capsys.readouterr()
+    assert cli.main(["fit", *words, "--out", "b", "-q", "--force"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("measure", "said"),
+    [
+        ("total_goodput:item=write9", 'found "write9" for item of total_goodput, expected poisson0'),
+        ("counter:name=np_cnp_sent:host=h99", 'found "h99" for host of counter, expected'),
+    ],
+)
+def test_an_item_or_a_host_that_the_lab_has_not_is_refused_before_the_first_run(
+    measure: str, said: str, lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unit = "Gbit/s" if "goodput" in measure else ""
+    (lab / "m.csv").write_text(f"measure,value,unit,tolerance\n{measure},1,{unit},1\n")
+    assert cli.main(["fit", "m.csv", "lab.yaml", "--free", FREE, "--out", "a"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"m.csv:2: observations.0.measure: {said}")
+    assert not (lab / "a").exists()
+
+
 LABS = sorted((Path(__file__).parent.parent / "docs" / "fits").glob("*.yaml"))
 
 

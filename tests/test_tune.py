@@ -174,6 +174,11 @@ def test_the_command(
     words = capsys.readouterr().out
     assert "--set switch.ecn.k_min=" in words
     assert words.rstrip().endswith("tune.html")
+    assert cli.main(["tune", str(tmp_path / "t.yaml"), "--trials", "1", "--out", str(out), "-q"]) == 2
+    assert (
+        cli.main(["tune", str(tmp_path / "t.yaml"), "--trials", "1", "--out", str(out), "-q", "--force"]) == 0
+    )
+    capsys.readouterr()
     assert cli.main(["tune"]) == 2
     assert cli.main(["tune", "--resume", str(tmp_path)]) == 2
     assert "expected the folder of a tuning" in capsys.readouterr().err

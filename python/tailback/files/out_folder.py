@@ -39,6 +39,7 @@ RESULT_MARKERS = {
 """Each result of a command has at least one of these files."""
 RESULT_NAMES = RESULT_MARKERS | {
     "astra.json",
+    "best-fit",
     "capture.pcapng",
     "config.txt",
     "counters.json",
@@ -54,12 +55,15 @@ RESULT_NAMES = RESULT_MARKERS | {
     "logical.json",
     "means.parquet",
     "observations.parquet",
+    "optuna.log",
     "plan.json",
     "point.yaml",
     "posterior.parquet",
     "profiles.parquet",
     "report.html",
     "reproduce.html",
+    "round-1",
+    "round-2",
     "runs",
     "scenario.yaml",
     "series.parquet",

@@ -19,7 +19,15 @@ from tailback.scenario import load
 from tailback.scenario.document import Document, from_python
 from tailback.study.points import Point, Value, as_text, sets_of
 from tailback.study.priors import Axes, Prior
-from tailback.study.study_file import RENAMED, StudyDesign, StudyFile, content_of, name_of, seeds_of
+from tailback.study.study_file import (
+    RENAMED,
+    StudyDesign,
+    StudyFile,
+    content_of,
+    may_change_parts,
+    name_of,
+    seeds_of,
+)
 
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
@@ -343,7 +351,12 @@ def _check(asked: Fit) -> None:
 
 def _check_settings(asked: Fit) -> None:
     """Whether the scenario takes each, free ones at both ends of their priors or at all of their values."""
-    load(asked.scenario, sets=sets_of(asked.set))
+    scenario = load(asked.scenario, sets=sets_of(asked.set))
+    if not may_change_parts(asked.free):
+        for index, one in enumerate(asked.observed):
+            why = one.output.shown.unknown_in(scenario.items, scenario.network.hosts)
+            if why is not None and not asked.observations[index].set:
+                raise InputError.at("", why, ("observations", index, "metric"))
     for index, one in enumerate(asked.observations):
         _check_load(asked, one.set, ("observations", index, "set"))
     for setting, free in asked.free.items():

@@ -29,7 +29,7 @@ from tailback.study.journal import NAME as JOURNAL
 from tailback.study.journal import Row
 from tailback.study.points import Point, Range, Sample, Value, combine, in_words, kept, sets_of
 from tailback.study.run import Task, digest_of
-from tailback.study.study_file import Source, StudyDesign, StudyFile, asked_for, name_of, seeds_of
+from tailback.study.study_file import Source, StudyDesign, StudyFile, asked_for, may_change_parts, name_of, seeds_of
 from tailback.study.sweep_result import SweepResult
 
 _MOMENT = "1us"
@@ -298,10 +298,8 @@ def _refuse_unknown_parts(design: Design, planned: _Plan) -> None:
     Raises:
         InputError: names them.
     """
-    varied = {setting for point in planned.points for setting in point}
-    # Points that change what traffic or hosts there are may have what the first has not.
-    if any(one == "traffic" or one.endswith(".kind") or one.startswith("topology") for one in varied):
-        return
+    if may_change_parts({setting for point in planned.points for setting in point}):
+        return  # other points may have what the first has not
     problems = [
         Problem("", ("metrics", index), why)
         for index, one in enumerate(design.shown())

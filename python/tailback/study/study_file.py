@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar, get_args
@@ -186,6 +186,16 @@ class StudyFile(NamedTuple):
             message = error["msg"].removeprefix("Input should be ")
             text = f"found {found(error['input'])}, expected {message[0].lower()}{message[1:]}"
         return Problem(self.document.origin(path), path, text)
+
+
+def may_change_parts(settings: Iterable[str]) -> bool:
+    """True if a setting may change which traffic items or hosts a scenario has."""
+    return any(
+        one == "traffic"
+        or one.endswith(".kind")
+        or (one.startswith("topology") and not one.startswith("topology.link"))
+        for one in settings
+    )
 
 
 def content_of(path: Path, what: str) -> bytes:
