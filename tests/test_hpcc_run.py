@@ -336,3 +336,10 @@ def test_hosts_on_one_cable_say_why_there_is_no_standing_queue() -> None:
     result = tailback.run("gpudirect-pfc", sets=["run.duration=1ms"])
     (said,) = [one for one in findings(result) if one.what == "Standing queue"]
     assert "There is no switch, and so no egress queue" in said.words
+
+
+@pytest.mark.parametrize("flow", ["0\n", "1\n0 1 3 100 10000 3.0\n"])
+def test_a_run_in_which_no_flow_starts_says_so_at_every_figure(flow: str, tmp_path: Path) -> None:
+    said = {one.what: one for one in findings(tailback.run_hpcc(write(tmp_path, flow=flow)))}
+    assert said["Standing queue"].words == "No flow started, and no queue was used."
+    assert said["Throughput"].words in ("There was no flow.", "No flow started before the end of the run.")

@@ -97,11 +97,14 @@ metric_at(
 def standing_queue_finding(result: Recorded) -> Finding:
     summary = summarise(result)
     standing, some = summary["standing_queue"], summary["queues_chosen"]
-    if standing is None and not any(queue["kind"] in _NETWORK_QUEUE_KINDS for queue in result.meta["queues"]):
+    recorded = any(queue["kind"] in _NETWORK_QUEUE_KINDS for queue in result.meta["queues"])
+    if standing is None and not recorded and "lab" not in result.meta:
         network = result.setup.network
-        if "lab" not in result.meta and not network.switches and not network.bridges:
+        if not network.switches and not network.bridges:
             words = "There is no switch, and so no egress queue: links lead from host to host. What waits, waits in hosts."
             return Finding("Standing queue", text.MISSING, words)
+        if not result.senders:
+            return Finding("Standing queue", text.MISSING, "No flow started, and no queue was used.")
     if standing is None and not summary["queues_recorded"]:
         words = f"Of this run only {summary['recorded']} are recorded."
         return Finding("Standing queue", text.MISSING, words)

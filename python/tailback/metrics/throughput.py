@@ -118,9 +118,7 @@ def _nothing_sent(result: Recorded) -> Finding:
     unfinished = sum(ps is None for job in jobs for ps in job["finished_ps"])
     end = text.duration(max((ps for job in jobs for ps in job["finished_ps"] if ps), default=0) / PS_PER_S)
     words = "No message went over the network: " + (
-        "all that ranks sent stayed inside servers (NVLink)"
-        if inside
-        else "ranks sent none to another server"
+        "all that ranks sent stayed inside servers (NVLink)" if inside else "ranks sent none"
     )
     if unfinished:
         words += f". {text.plural(unfinished, 'rank')} {text.verb(unfinished, 'was', 'were')} not done at the end of the run."
