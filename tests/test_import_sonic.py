@@ -169,7 +169,7 @@ def test_ports_that_differ_are_named(capsys: pytest.CaptureFixture[str], tmp_pat
         Ethernet32={"speed": "1", "admin_status": "down"},
     )
     _, text, _ = imported(capsys, tmp_path, config)
-    assert "# - PORT speed: 1 of 4 are other than 400000" in text
+    assert "# - PORT speed: 1 of 4 is other than 400000" in text
     assert "# - PORT: those with admin_status down" in text
     assert len(make_plan(loads(text))["links"]) == 4
 
@@ -573,3 +573,68 @@ def test_a_key_twice_in_a_dump_is_named(capsys: pytest.CaptureFixture[str], tmp_
         status, _, said = imported(capsys, tmp_path, again)
         assert status == (2 if refused else 0)
         assert ("PORT: found the key Ethernet0 twice" in said) == refused
+
+
+NO_NUMBERS = ["1_000", "\uff11\uff12", "1e3", "0x10", "9" * 5000, "", " "]
+
+
+@pytest.mark.parametrize("text", NO_NUMBERS)
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("BUFFER_POOL", "ingress_lossless_pool", "size"),
+        ("BUFFER_PROFILE", "pg_lossless_400000_40m_profile", "dynamic_th"),
+        ("WRED_PROFILE", "AZURE_LOSSLESS", "green_max_threshold"),
+        ("SCHEDULER", "scheduler.0", "weight"),
+        ("PORT", "Ethernet0", "speed"),
+        ("PFC_WD", "Ethernet0", "detection_time"),
+        ("DSCP_TO_TC_MAP", "AZURE", "3"),
+        ("CABLE_LENGTH", "AZURE", "Ethernet0"),
+    ],
+)
+def test_what_only_python_takes_for_a_number_is_refused(
+    path: tuple[str, str, str], text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = json.loads(json.dumps(CONFIG))
+    config.setdefault(path[0], {}).setdefault(path[1], {})[path[2]] = text
+    status, _, said = imported(capsys, tmp_path, config)
+    assert status == 2
+    (line,) = said.splitlines()
+    assert f"{path[0]}|{path[1]}.{path[2]}: found " in line
+
+
+@pytest.mark.parametrize("weight", ["0", "-3"])
+def test_a_weight_below_1_is_refused(weight: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = json.loads(json.dumps(CONFIG))
+    config["SCHEDULER"]["scheduler.0"]["weight"] = weight
+    _, _, said = imported(capsys, tmp_path, config)
+    assert f"SCHEDULER|scheduler.0.weight: found {weight}, expected 1 or more" in said
+
+
+@pytest.mark.parametrize("table", ["BUFFER_PG", "QUEUE", "BUFFER_QUEUE"])
+def test_a_range_of_classes_from_high_to_low_is_refused(
+    table: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = json.loads(json.dumps(CONFIG))
+    config.setdefault(table, {})["Ethernet0|4-3"] = {"profile": "pg_lossless_400000_40m_profile"}
+    _, _, said = imported(capsys, tmp_path, config)
+    assert f"{table}|Ethernet0|4-3: found '4-3', expected a class or a range of them" in said
+
+
+@pytest.mark.parametrize("name", ["a\nb: c", "\x1b[31m", "x\r\ny", "#:{", "\u202e"])
+def test_names_of_the_file_stay_in_their_comments(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = json.loads(json.dumps(CONFIG))
+    config["BUFFER_PROFILE"][name] = config["BUFFER_PROFILE"]["pg_lossless_400000_40m_profile"]
+    config["WRED_PROFILE"][name] = config["WRED_PROFILE"]["AZURE_LOSSLESS"]
+    for entry in config["BUFFER_PG"].values():
+        entry["profile"] = name
+    for entry in config["QUEUE"].values():
+        if "wred_profile" in entry:
+            entry["wred_profile"] = name
+    status, out, _ = imported(capsys, tmp_path, config)
+    assert status == 0
+    assert all(line.isprintable() for line in out.splitlines())
+    assert "ingress_alpha: 0.125" in out
+    loads(out)

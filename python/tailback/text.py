@@ -88,6 +88,11 @@ def verb(number: int, one: str, several: str) -> str:
     return one if number == 1 else several
 
 
+def noun(number: int, one: str) -> str:
+    """As `plural`, without the number: (1, 'packet') -> 'packet'; (2, 'packet') -> 'packets'."""
+    return plural(number, one).partition(" ")[2]
+
+
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key: h2 comes before h10."""
     return tuple(

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tailback.errors import InputError, Problem
+from tailback.errors import InputError, Problem, one_line
 from tailback.imports.tables import READ_TABLES, Entry, Tables
 from tailback.scenario import Scenario, loads
 from tailback.scenario.headroom import headrooms, reserved
-from tailback.text import verb
+from tailback.text import plural, verb
 from tailback.units import format_duration, format_rate, format_size
 
 _OF_QUEUES = re.compile(r"BUFFER|QUEUE|QOS|_TO_|PFC|WRED|SCHEDULER|POLICER|TRIMMING|LOSSLESS")
@@ -44,7 +44,7 @@ class SonicSwitch:
     """Settings that the file does not have, with the values of the scenario."""
 
     def put(self, depth: int, text: str, source: str = "") -> None:
-        self.lines.append((depth, text, source))
+        self.lines.append((depth, text, one_line(source)))
 
 
 def read(path: Path, also_read: tuple[str, ...] = ()) -> tuple[Tables, SonicSwitch]:
@@ -119,7 +119,7 @@ def _ports(tables: Tables) -> SonicSwitch:
     cables = []
     for key, entry in tables.entries("CABLE_LENGTH").items():
         for name, length in entry.items():
-            metres = re.fullmatch(r"(\d+)m", str(length))
+            metres = re.fullmatch(r"([0-9]{1,9})m", str(length))
             if metres is None:
                 tables.refuse(f"CABLE_LENGTH|{key}.{name}", repr(str(length)[:40]), "metres such as 40m")
             if int(metres[1]) and (name in named or not names):
@@ -130,9 +130,13 @@ def _ports(tables: Tables) -> SonicSwitch:
     if not named:
         found.absent.append("ports: 2 hosts")
     elif not names:
-        found.absent.append(f"the table PORT: {len(named)} ports are named in others")
+        found.absent.append(
+            f"the table PORT: {plural(len(named), 'port')} {verb(len(named), 'is', 'are')} named in others"
+        )
     elif all(port.get("admin_status") != "up" for port in ports.values()):
-        found.absent.append(f"PORT admin_status up: all {len(names)} ports are taken as up")
+        found.absent.append(
+            f"PORT admin_status up: {verb(len(names), 'the one port is', f'all {len(names)} ports are')} taken as up"
+        )
     elif len(names) < len(ports):
         tables.not_honour("PORT: those with admin_status down, or without one, for which SONiC takes down")
     return found
@@ -175,7 +179,9 @@ def _classes(tables: Tables, switch: SonicSwitch) -> None:
         switch.put(1, "lossless: []", "no PORT_QOS_MAP in the file: without it SONiC sends and obeys no PFC")
         switch.absent.append("the table PORT_QOS_MAP: no class is lossless")
     else:
-        switch.put(1, "lossless: []", "no port has pfc_enable in PORT_QOS_MAP: SONiC sends and obeys no PFC")
+        switch.put(
+            1, "lossless: []", "no pfc_enable in PORT_QOS_MAP of a class of 0 to 7: SONiC sends no PFC"
+        )
     for other in ("dot1p_to_tc_map", "tc_to_dscp_map", "dscp_to_fc_map", "exp_to_fc_map", "scheduler"):
         if any(other in entry for _, entry in maps):
             tables.not_honour(f"PORT_QOS_MAP {other}")
@@ -184,8 +190,10 @@ def _classes(tables: Tables, switch: SonicSwitch) -> None:
 def _priorities(tables: Tables, key: str, text: str) -> list[int]:
     """Priorities as in `3,4`; those above 7 are left out, as classes are."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not all(part.isdigit() for part in parts):
+    if not all(re.fullmatch(r"[0-9]{1,19}", part) for part in parts):
         tables.refuse(f"PORT_QOS_MAP|{key}.pfc_enable", repr(text[:40]), "priorities such as 3,4")
+    if any(int(part) > 7 for part in parts):
+        tables.not_honour("PORT_QOS_MAP pfc_enable: priorities above 7")
     return sorted({int(part) for part in parts if int(part) <= 7})
 
 
@@ -314,7 +322,7 @@ def _pause(switch: SonicSwitch, text: str, source: str) -> None:
     """Adds a line to `switch.pfc`."""
     if (1, "pfc:", "") not in switch.lines:
         switch.put(1, "pfc:")
-    switch.lines.insert(switch.lines.index((1, "pfc:", "")) + 1, (2, text, source))
+    switch.lines.insert(switch.lines.index((1, "pfc:", "")) + 1, (2, text, one_line(source)))
 
 
 def _group(tables: Tables, switch: SonicSwitch, name: str, profile: Entry) -> None:
@@ -435,7 +443,10 @@ def _schedulers(tables: Tables, switch: SonicSwitch) -> None:
         if scheduler.get("type") == "STRICT":
             strict.append(queue)
         else:
-            weights[queue] = max(1, tables.number("SCHEDULER", name, "weight", scheduler) or 1)
+            weight = tables.number("SCHEDULER", name, "weight", scheduler)
+            if weight is not None and weight < 1:
+                tables.refuse(f"SCHEDULER|{name}.weight", str(weight), "1 or more")
+            weights[queue] = 1 if weight is None else weight
         if "pir" in scheduler or "cir" in scheduler:
             tables.not_honour(f"SCHEDULER|{name}: shaping (cir, pir)")
     if of_queue:

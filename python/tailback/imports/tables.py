@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tailback.errors import InputError
+from tailback.errors import InputError, one_line
 from tailback.files import FileRefusedError
 from tailback.files.json import Repeating, read_json
+from tailback.text import plural, verb
 
 Entry = dict[str, Any]
 READ_TABLES = (
@@ -90,6 +91,7 @@ class Tables:
 
     def not_honour(self, what: str) -> None:
         """Adds an entry to the list of what is not honoured, once."""
+        what = one_line(what)
         if what not in self.not_honoured:
             self.not_honoured.append(what)
 
@@ -133,19 +135,18 @@ class Tables:
         text = entry.get(field)
         if text is None:
             return None
-        try:
-            return int(str(text))
-        except ValueError:
+        number = _whole(text)
+        if number is None:
             self.refuse(f"{table}|{key}.{field}", repr(str(text)[:40]), "a whole number")
+        return number
 
     def mapping(self, table: str, name: str, last: int) -> dict[int, int]:
         """A map from numbers up to `last` to classes 0 to 7."""
         found: dict[int, int] = {}
         for text, value in (self.entry(table, name) or {}).items():
             where = f"{table}|{name}.{text}"
-            try:
-                key, to = int(text), int(str(value))
-            except ValueError:
+            key, to = _whole(text), _whole(value)
+            if key is None or to is None:
                 self.refuse(where, repr(str(value)[:40]), "numbers on both sides")
             if (7 < key <= 15 and last == 7) or 7 < to <= 15:
                 self.not_honour(f"{table}|{name}: classes above 7")
@@ -176,11 +177,11 @@ class Tables:
         """
         for key, entry in self.entries(table).items():
             ports, _, classes = key.rpartition("|")
-            first, _, last = classes.partition("-")
-            try:
-                numbers = range(int(first), int(last or first) + 1)
-            except ValueError:
+            begin, _, end = classes.partition("-")
+            first, last = _whole(begin), _whole(end or begin)
+            if first is None or last is None or first > last:
                 self.refuse(f"{table}|{key}", repr(classes[:40]), "a class or a range of them")
+            numbers = range(first, last + 1)
             if not all(0 <= number <= 7 for number in (*numbers[:1], *numbers[-1:])):
                 self.not_honour(f"{table}: classes above 7")
                 continue
@@ -201,11 +202,22 @@ class Tables:
             return None
         (value, _), *others = count.most_common()
         if others:
-            self.not_honour(f"{what}: {sum(n for _, n in others)} of {count.total()} are other than {value}")
+            differ = sum(n for _, n in others)
+            self.not_honour(
+                f"{what}: {differ} of {count.total()} {verb(differ, 'is', 'are')} other than {value}"
+            )
         ports = self.up or set()
         if without := ports - {port for port, _ in pairs}:
-            self.not_honour(f"{what}: {len(without)} of {len(ports)} ports have none")
+            self.not_honour(
+                f"{what}: {len(without)} of {plural(len(ports), 'port')} {verb(len(without), 'has', 'have')} none"
+            )
         return value
+
+
+def _whole(value: object) -> int | None:
+    """A whole number as SONiC writes it; int() also takes 1_000 and digits of other scripts."""
+    text = str(value)
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,19}", text) else None
 
 
 def _nested(data: dict[str, Any]) -> dict[str, Any]:
