@@ -51,7 +51,7 @@ def _clock(live: Mapping[str, Any], result: Recorded) -> tuple[str, str]:
         f"of real time; {text.duration(result.bins.end_s)} took {text.duration(took)}, of which the clock "
         f"stood still for {text.duration(live['stood_s'])}, while others had the CPU. Frames left "
         f"{text.duration(late[0] / 1e9)} late, 1 % of them {text.duration(late[1] / 1e9)} or more. "
-        f"{text.count(live['checked_messages'])} messages were compared with what was sent, "
+        f"{text.plural(live['checked_messages'], 'message')} {text.verb(live['checked_messages'], 'was', 'were')} compared with what was sent, "
         f"{text.count(live['wrong_messages'])} of them wrong"
     )
     return figure, words.removeprefix("of real time; ") if live["slowdown"] == 1 else words

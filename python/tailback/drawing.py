@@ -189,7 +189,7 @@ def as_svg(network: Network, title: str) -> str:
         for wire in network.wires
         if wire.a in spots and wire.b in spots
     ]
-    note = f"; {text.count(hidden)} nodes not drawn" if hidden else ""
+    note = f"; {text.plural(hidden, 'node')} not drawn" if hidden else ""
     drawing = "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH_PX:.0f} {height:.0f}" role="img" '
@@ -212,7 +212,7 @@ def _tier_words(names: list[str], network: Network) -> str:
         return text.plural(number, "Linux bridge")
     if len(kinds) == 1 and len(kinds[0]) > 2:
         return f"{text.count(number)} {kinds[0]}"
-    return f"{text.count(number)} switch{'es' if number > 1 else ''}"
+    return text.plural(number, "switch")
 
 
 def _wire(a: _Spot, b: _Spot, network: Network) -> str:
@@ -252,7 +252,7 @@ def _text(x: float, y: float, words: str, size: float, color: str, anchor: str, 
 
 def title_of(name: str, kind: str, network: Network) -> str:
     """`leaf-spine-websearch: leaf-spine, 32 hosts, 12 switches, 96 links`; `kind` may be empty."""
-    forwarding = f"{text.count(len(network.switches))} switch{'es' if len(network.switches) != 1 else ''}"
+    forwarding = text.plural(len(network.switches), "switch")
     if network.bridges:
         forwarding = text.plural(len(network.bridges), "Linux bridge")
     counts = (

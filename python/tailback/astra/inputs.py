@@ -26,6 +26,7 @@ from tailback.hpcc.plan import network_warnings
 from tailback.hpcc.tokens import named, read_bytes, unchanged_file
 from tailback.limits import ASTRA_JSON_BYTES, ASTRA_QUEUES, ASTRA_TRACE_BYTES
 from tailback.scenario.show import INPUTS_FOLDER
+from tailback.text import plural
 
 OPTIONS_FILE = "astra.json"
 """Options of the command line, in the folder of a result."""
@@ -93,7 +94,7 @@ class AstraInputs:
         for key, found in lists.items():
             if len(found) < len(self.dims) and not any(one["of_all"] for one in found):
                 texts.append(
-                    f"{key} has {len(found)} of {len(self.dims)} dimensions: its collectives leave out the "
+                    f"{key} has {len(found)} of {plural(len(self.dims), 'dimension')}: its collectives leave out the "
                     "others, as in ASTRA-sim"
                 )
         part = any(len(ranks) < len(self.traces) for ranks in self.groups.values())

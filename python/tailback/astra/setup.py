@@ -49,7 +49,7 @@ class AstraSetup(HpccSetup):
         dims = " x ".join(map(str, self.astra.dims))
         return (
             f"ASTRA-sim's inputs: {text.plural(len(self.astra.traces), 'rank')} ({dims}), "
-            f"{switches:,} switch{'' if switches == 1 else 'es'}, "
+            f"{text.plural(switches, 'switch')}, "
             f"{text.plural(len(self.inputs.topology.links), 'link')}"
         )
 

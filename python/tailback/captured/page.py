@@ -49,7 +49,7 @@ def render(name: str, data: Data, findings: list[Finding]) -> str:
             name=name,
             findings=findings,
             signals=[
-                text.count(data["frames"]) + " frames",
+                text.plural(data["frames"], "frame"),
                 duration(data["duration_ps"]),
                 text.plural(len(place_names(data)), "point") + " of capture",
             ],

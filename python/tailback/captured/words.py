@@ -60,14 +60,15 @@ def _by_count(counts: dict[str, int]) -> str:
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     words = ", ".join(f"{name} ({text.count(number)})" for name, number in ordered[:MAX_NAMED])
     rest = len(ordered) - MAX_NAMED
-    return words if rest <= 0 else f"{words}, and {text.count(rest)} others"
+    return words if rest <= 0 else f"{words}, and {text.count(rest)} {text.verb(rest, 'other', 'others')}"
 
 
 def _unread_words(data: Data) -> str:
     """`3 of 11 were not read: RoCE v1 (2), cut short (1)`."""
     classes = data["classes"]
     return (
-        f"{text.count(not_read(data))} of {text.count(data['frames'])} were not read: "
+        f"{text.count(not_read(data))} of {text.count(data['frames'])} "
+        f"{text.verb(not_read(data), 'was', 'were')} not read: "
         f"{_by_count(classes['not_read'])}"
     )
 
@@ -84,7 +85,7 @@ def _none(data: Data, what: str, words: str, in_roce: bool = True) -> Finding:
     return Finding(
         what,
         "none seen" if read else "not known",
-        f"{words} That is none in the {text.count(read)} frames that were read; {_unread_words(data)}.",
+        f"{words} That is none in {text.plural(read, 'frame')} that {text.verb(read, 'was', 'were')} read; {_unread_words(data)}.",
         "warning",
     )
 
@@ -144,22 +145,24 @@ def _read(data: Data) -> Iterable[Finding]:
     if classes["captured_twice"]:
         twice = classes["captured_twice"]
         words += (
-            f" {text.plural(twice, 'packet')} of them {'was' if twice == 1 else 'were'} captured twice: equal to one "
+            f" {text.plural(twice, 'packet')} of them {text.verb(twice, 'was', 'were')} captured twice: equal to one "
             "before from the IP header on, except for what hops change, with no NAK between and sooner than "
-            f"a timer. {'It counts' if twice == 1 else 'They count'} nowhere else."
+            f"a timer. {text.verb(twice, 'It counts', 'They count')} nowhere else."
         )
     perhaps = _sum(data["connections"], "perhaps_captured_twice")
     if perhaps:
         words += (
             f" Whether {text.plural(perhaps, 'packet')} more, equal to one before, "
-            f"{'was' if perhaps == 1 else 'were'} captured twice or sent twice cannot be told; "
-            f"{'it is' if perhaps == 1 else 'they are'} counted."
+            f"{text.verb(perhaps, 'was', 'were')} captured twice or sent twice cannot be told; "
+            f"{text.verb(perhaps, 'it is', 'they are')} counted."
         )
     if classes["known"]:
         words += f" Of other protocols: {_by_count(classes['known'])}."
     if dropped:
+        number = _sum(dropped, "frames")
         words += (
-            f" {text.plural(_sum(dropped, 'frames'), 'frame')} of them were dropped, as the simulator tells."
+            f" {text.plural(number, 'frame')} of them {text.verb(number, 'was', 'were')} dropped, as the "
+            "simulator tells."
         )
     if data["cut_short"]:
         words += " The file ends within a frame."
@@ -174,13 +177,13 @@ def _not_read(data: Data) -> Iterable[Finding]:
     carried = [one for one in data["interfaces"] if not one["holds_drops"]]
     bad, trimmed = _sum(carried, "icrc_bad"), _sum(carried, "trimmed")
     if bad:
-        words = f"{text.plural(bad, 'packet')} with a wrong ICRC, which a NIC drops."
+        words = f"{text.noun(bad, 'packet')} with a wrong ICRC, which a NIC drops."
         yield Finding("Damaged", text.count(bad), words, "warning")
     if trimmed:
         yield Finding(
             "Trimmed",
             text.count(trimmed),
-            f"{text.plural(trimmed, 'packet')} whose payload a switch cut off, at each point of capture that "
+            f"{text.noun(trimmed, 'packet')} whose payload a switch cut off, at each point of capture that "
             "they passed.",
             "warning",
         )
@@ -195,8 +198,10 @@ def _clock(data: Data) -> Iterable[Finding]:
     clock, words = data["clock"], []
     if clock["without_time"]:
         words.append(
-            f"{text.plural(clock['without_time'], 'frame')} of {text.count(data['frames'])} have no time in "
-            "the file: they are counted, and no rate, interval or cause follows from them."
+            f"{text.plural(clock['without_time'], 'frame')} of {text.count(data['frames'])} "
+            f"{text.verb(clock['without_time'], 'has', 'have')} no time in the file: "
+            f"{text.verb(clock['without_time'], 'it is', 'they are')} counted, and no rate, interval or cause "
+            f"follows from {text.verb(clock['without_time'], 'it', 'them')}."
         )
     if _of_one_moment(data):
         words.append(
@@ -204,7 +209,7 @@ def _clock(data: Data) -> Iterable[Finding]:
         )
     if clock["backwards"]:
         words.append(
-            f"{text.plural(clock['backwards'], 'frame')} {'stands' if clock['backwards'] == 1 else 'stand'} after one with a later time, by "
+            f"{text.plural(clock['backwards'], 'frame')} {text.verb(clock['backwards'], 'stands', 'stand')} after one with a later time, by "
             f"{duration(clock['furthest_back_ps'])} at most; intervals that would be negative are not "
             "measured."
         )
@@ -277,7 +282,8 @@ def _losses(data: Data) -> Iterable[Finding]:
     not_ready = _sum(nearest_sender(data), "rnr_naks") + data["unassigned_rnr_naks"]
     answers = max((int(one["read_answers"]) for one in data["interfaces"]), default=0)
     unfollowed = (
-        f" {text.plural(answers, 'READ response')} are counted, not followed: a loss among them is not seen."
+        f" {text.plural(answers, 'READ response')} {text.verb(answers, 'is', 'are')} counted, not followed: a loss "
+        "of one is not seen."
         if answers
         else ""
     )
@@ -301,14 +307,19 @@ def _losses(data: Data) -> Iterable[Finding]:
         yield Finding(
             "Not ready",
             text.count(not_ready),
-            f"{'RNR NAK' if not_ready == 1 else 'RNR NAKs'}, with which a receiver says that it has no buffer "
+            f"{text.noun(not_ready, 'RNR NAK')}, with which a receiver says that it has no buffer "
             "for a message yet.",
             "warning",
         )
     if any(errors):
         names = ("invalid request", "remote access", "remote operational", "other")
         told = ", ".join(f"{text.count(n)} {name}" for n, name in zip(errors, names, strict=True) if n)
-        yield Finding("Errors", text.count(sum(errors)), f"NAKs that end a queue pair: {told}.", "fault")
+        yield Finding(
+            "Errors",
+            text.count(sum(errors)),
+            f"{text.noun(sum(errors), 'NAK')} that {text.verb(sum(errors), 'ends', 'end')} a queue pair: {told}.",
+            "fault",
+        )
 
 
 def _naks(data: Data) -> list[int]:
@@ -329,7 +340,7 @@ def _lost(data: Data, rows: list[Data], naks: int, unfollowed: str) -> Finding:
     if unseen_gaps:
         words += (
             f" {text.plural(unseen_gaps, 'gap')}, {text.plural(_sum(rows, 'unseen'), 'packet')} long, "
-            f"{'was' if unseen_gaps == 1 else 'were'} acknowledged and never retransmitted: those packets "
+            f"{text.verb(unseen_gaps, 'was', 'were')} acknowledged and never retransmitted: those packets "
             "arrived, and the point of capture did not see them. It lost them, or they took another way"
             f"{', or are among the frames that were not read' if not_read(data) else ''}."
         )
@@ -353,12 +364,12 @@ def _recoveries(data: Data) -> Iterable[Finding]:
     if not again:
         return
     by = {name: _sum(rows, f"by_{name}") for name in ("nak", "rnr_nak", "timeout", "cause_not_seen")}
-    words = f"{text.plural(again, 'packet')} retransmitted: {text.count(by['nak'])} times after a NAK"
+    words = f"{text.plural(again, 'packet')} retransmitted: {text.plural(by['nak'], 'time')} after a NAK"
     if by["rnr_nak"]:
         words += f", {text.count(by['rnr_nak'])} after a receiver that was not ready"
     words += f", {text.count(by['timeout'])} by timeout (no NAK, and silent for 100 µs or more)"
     if by["cause_not_seen"]:
-        words += f", {text.count(by['cause_not_seen'])} times the cause was not seen"
+        words += f", {text.plural(by['cause_not_seen'], 'time')} the cause was not seen"
     words += "."
     go_back, selective = _sum(rows, "go_back_n"), _sum(rows, "selective")
     if go_back or selective:
@@ -390,7 +401,8 @@ def _marks(data: Data) -> Iterable[Finding]:
     most = max(carried, key=lambda one: int(one["ce"]), default=None)
     tunnelled = max((int(one["outer_ce"]) for one in carried), default=0)
     outer = (
-        f" {text.plural(tunnelled, 'packet')} are marked by a tunnel's header alone, which is not counted."
+        f" {text.plural(tunnelled, 'packet')} {text.verb(tunnelled, 'is', 'are')} marked by a tunnel's header alone, "
+        "which is not counted."
         if tunnelled
         else ""
     )
@@ -412,7 +424,7 @@ def _marks(data: Data) -> Iterable[Finding]:
     yield Finding(
         "ECN marks",
         text.count(most["ce"]),
-        f"packets marked CE on {most['name']}, {text.share(share)} of its RoCEv2 packets, of "
+        f"{text.noun(most['ce'], 'packet')} marked CE on {most['name']}, {text.share(share)} of its RoCEv2 packets, of "
         f"{text.plural(pairs, 'queue pair')}.{outer}",
     )
 
@@ -423,7 +435,7 @@ def _notifications(data: Data) -> Iterable[Finding]:
     if not cnps:
         return
     gaps = data["cnp_gaps"]
-    words = "congestion notifications."
+    words = f"{text.noun(cnps, 'congestion notification')}."
     if gaps and not _of_one_moment(data):
         words += (
             f" Those of a queue pair are {duration(gaps['least_ps'])} apart at least, "
@@ -521,7 +533,8 @@ def _link_pauses(data: Data) -> Iterable[Finding]:
     yield Finding(
         "Link pauses",
         text.count(frames),
-        f"PAUSE frames of 802.3x, which pause all of a link. Most are of {one['name']}: "
+        f"{text.noun(frames, 'PAUSE frame')} of 802.3x, which {text.verb(frames, 'pauses', 'pause')} all of a link. Most "
+        f"{text.verb(frames, 'is', 'are')} of {one['name']}: "
         f"{text.plural(pauses['pauses'], 'pause')}, {duration(pauses['paused_ps'])} together, the longest "
         f"{duration(pauses['longest_ps'])}.",
         "warning",

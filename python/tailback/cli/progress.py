@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tailback import text
 from tailback.cli.basics import console
+from tailback.text import plural
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -78,7 +79,7 @@ def of_runs(bar: Bar) -> Callable[[str, float], None]:
 
 def of_all(bar: Bar, name: str, runs: int) -> Callable[[str, float], None]:
     """A callback that moves a bar for all runs together, and one for each current run."""
-    whole = bar.add_task(name, total=runs, state=f"0 of {runs} runs")
+    whole = bar.add_task(name, total=runs, state=f"0 of {plural(runs, 'run')}")
     tasks: dict[str, TaskID] = {}
     shares: dict[str, float] = {}
 
@@ -88,6 +89,6 @@ def of_all(bar: Bar, name: str, runs: int) -> Callable[[str, float], None]:
         shares[what] = done
         bar.update(tasks[what], completed=done, visible=done < 1.0)
         over = sum(one >= 1.0 for one in list(shares.values()))
-        bar.update(whole, completed=sum(list(shares.values())), state=f"{over} of {runs} runs")
+        bar.update(whole, completed=sum(list(shares.values())), state=f"{over} of {plural(runs, 'run')}")
 
     return share

@@ -36,6 +36,7 @@ from tailback.errors import InputError
 from tailback.running import Cores, run_checked
 from tailback.scenario import Scenario, load
 from tailback.scenario.warnings import warnings
+from tailback.text import plural, verb
 from tailback.units import UnitError, duration
 
 if TYPE_CHECKING:
@@ -236,7 +237,10 @@ def _run_seeds(
     for one, fault in done.faults:
         echo(f"fault: seed {one}: {fault['kind']} at {fault['where']}: {fault['text']}", err=True)
     if done.interrupted:
-        echo(f"tailback: interrupted; {len(done.summaries)} of {len(seeds)} runs are complete", err=True)
+        echo(
+            f"tailback: interrupted; {len(done.summaries)} of {plural(len(seeds), 'run')} {verb(len(done.summaries), 'is', 'are')} complete",
+            err=True,
+        )
     if as_json:
         say_json({"folder": str(folder.given), "seeds": done.summaries})
     elif done.summaries:

@@ -17,6 +17,7 @@ from tailback.scenario.warnings import warnings
 from tailback.study.grid import Design, read_design, sweep
 from tailback.study.points import in_words, vary_of
 from tailback.study.sweep_result import PAGE, SweepResult
+from tailback.text import plural, verb
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -172,7 +173,7 @@ def _conclude(result: SweepResult, folder: Path, quiet: bool) -> int:
         echo(f"fault: {at}: {row['faults'][0]}", err=True)
     if result.interrupted:
         all_runs = len(result.points) * len(result.seeds)
-        words = f"tailback: interrupted; {len(result.rows)} of {all_runs} runs have ended"
+        words = f"tailback: interrupted; {len(result.rows)} of {plural(all_runs, 'run')} {verb(len(result.rows), 'has', 'have')} ended"
         echo(f"{words}; tailback sweep --resume {folder} continues it", err=True)
     parts: list[RenderableType] = [] if quiet else [result.table(), "", *_lines(result)]
     say(parts, str(folder) if quiet else f"\n{folder / PAGE}")

@@ -30,6 +30,7 @@ from tailback.errors import InputError
 from tailback.study.tpe import TuneProgress, tune
 from tailback.study.tune_design import TuneDesign, read_tune
 from tailback.study.tune_result import PAGE, Trial, TuneResult, cost
+from tailback.text import plural, verb
 
 app = command_app()
 
@@ -84,7 +85,7 @@ def _conclude(result: TuneResult, folder: Path, quiet: bool, as_json: bool) -> i
         if trial.state == "failed":
             echo(f"failed: trial {trial.number}: {trial.message}", err=True)
     if result.interrupted:
-        ended = f"tailback: interrupted; {len(result.trials)} of {result.design.trials} trials have ended"
+        ended = f"tailback: interrupted; {len(result.trials)} of {plural(result.design.trials, 'trial')} {verb(len(result.trials), 'has', 'have')} ended"
         echo(f"{ended}; tailback tune --resume {folder} continues it", err=True)
     if as_json:
         say_json({"folder": str(folder), **result.summary()})

@@ -66,7 +66,7 @@ def sentences(seen: Observed) -> list[str]:
     said = []
     for link, times in down(seen).items():
         when = [_when_down(*one, seen.bins.end_s) for one in times]
-        often = f"{text.count(len(times))} times, first {when[0]}, last {when[-1]}"
+        often = f"{text.plural(len(times), 'time')}, first {when[0]}, last {when[-1]}"
         words = " and ".join(when) if len(when) <= MOST_OUTAGES else often
         said.append(f"The link {'-'.join(sorted(link))} was down {words}.")
     drops = without_headroom(seen)
@@ -76,5 +76,5 @@ def sentences(seen: Observed) -> list[str]:
         said.append(f"A fault: {words}{more}.")
     gave_up, all_ = failed(seen)
     if gave_up:
-        said.append(f"{text.count(gave_up)} of {text.count(all_)} flows failed.")
+        said.append(f"{text.count(gave_up)} of {text.plural(all_, 'flow')} failed.")
     return said

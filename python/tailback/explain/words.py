@@ -220,7 +220,7 @@ def _answered(verdict: Verdict) -> Page:
             [f"It is {shown_value(first.goal, first.before)} ({first.means})."],
             evidence,
             "Try --set with a change of your own.",
-            f"{len(verdict.asked)} changes were tried, each in a run of its own, with one seed.",
+            f"{text.plural(len(verdict.asked), 'change')} {text.verb(len(verdict.asked), 'was', 'were')} tried, each in a run of its own, with one seed.",
             "",
         )
     name = _of_asked(verdict, first)
@@ -321,7 +321,7 @@ def _sure_of_trials(verdict: Verdict) -> str:
                 f"Fairly sure: {_named(verdict, first)}, gained {_percent(first.gain or 0.0)}, and nothing "
                 f"that was tried gained {_percent(WORTH_IT)}."
             )
-        return f"Sure: none of {len(verdict.tried)} changes, each in a run of its own, gained {_percent(WORTH_IT)}."
+        return f"Sure: none of {text.plural(len(verdict.tried), 'change')}, each in a run of its own, gained {_percent(WORTH_IT)}."
     doubts = []
     if (first.gain or 0.0) < 2 * WORTH_IT:
         doubts.append("the gain is small")

@@ -33,7 +33,7 @@ class HpccSetup:
         switches = len(topology.switches)
         return (
             f"Files of the HPCC ns-3 simulator: {text.plural(hosts, 'host')}, "
-            f"{switches:,} switch{'' if switches == 1 else 'es'}, "
+            f"{text.plural(switches, 'switch')}, "
             f"{text.plural(len(topology.links), 'link')}, {text.plural(len(self.inputs.flows), 'flow')}"
         )
 

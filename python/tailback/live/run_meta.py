@@ -7,6 +7,7 @@ from typing import Any
 
 from tailback.scenario import Scenario
 from tailback.scenario.network import Network
+from tailback.text import plural, verb
 
 Counts = Mapping[str, Any]
 Plan = Mapping[str, Any]
@@ -96,7 +97,7 @@ def _faults(live: Plan, counts: Counts) -> Iterator[dict[str, str]]:
     for host, one in zip(live["hosts"], counts["hosts"], strict=True):
         if one is not None and one["counters"]["wrong_messages"]:
             wrong, all_ = one["counters"]["wrong_messages"], one["counters"]["checked_messages"]
-            text = f"{wrong} of {all_} messages in the memory of {host['name']} are not what was sent"
+            text = f"{wrong} of {plural(all_, 'message')} in the memory of {host['name']} {verb(wrong, 'is', 'are')} not what was sent"
             yield {
                 "kind": "wrong_data",
                 "where": host["name"],

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from tailback.errors import InputError, Problem, found, one_of
 from tailback.files import FileRefusedError, read_file
 from tailback.limits import CELLS, CELLS_BYTES
+from tailback.text import plural
 
 TEXT, WHOLE, NUMBER = "text", "a whole number", "a number"
 
@@ -199,7 +200,7 @@ def _cell(
 ) -> Cell:
     at = f"{place}:{line}"
     if len(row) != len(header):
-        text = f"found {len(row)} values, expected {len(header)}, one for each column"
+        text = f"found {plural(len(row), 'value')}, expected {len(header)}, one for each column"
         problems.append(Problem(at, (), text))
         return Cell(line, {}, {})
     written = {name: value.strip() for name, value in zip(header, row, strict=True)}

@@ -103,7 +103,7 @@ def bridge_findings(result: Recorded) -> list[Finding]:
             f"{': it limits what the bridge forwards' if full else ''}. Receive rings were full for "
             f"{text.plural(bridge['rx_out_of_buffer'], 'packet')}; queueing disciplines dropped "
             f"{text.count(bridge['qdisc_dropped'])} and marked {text.count(bridge['marked'])}; "
-            f"transmit queues were stopped {text.count(bridge['stopped'])} times."
+            f"transmit queues were stopped {text.plural(bridge['stopped'], 'time')}."
         )
         warn = bridge["rx_out_of_buffer"] > 0 or full
         found.append(Finding("Bridge", text.share(bridge["busy"]), words, *(["warning"] if warn else [])))

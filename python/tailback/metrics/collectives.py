@@ -383,7 +383,12 @@ def _iterations(jobs: list[dict[str, Any]]) -> Finding:
     """One line for many jobs: the slowest."""
     done = [job for job in jobs if job["iteration_s"] is not None]
     if not done:
-        return Finding("Iteration", text.MISSING, f"No repetition of {len(jobs)} jobs was done.", "warning")
+        return Finding(
+            "Iteration",
+            text.MISSING,
+            f"No repetition of {text.plural(len(jobs), 'job')} was done.",
+            "warning",
+        )
     slowest = max(done, key=lambda job: job["iteration_s"])
     fastest = min(done, key=lambda job: job["iteration_s"])
     one = _iteration(slowest)
@@ -418,7 +423,9 @@ def _says_more(job: dict[str, Any]) -> bool:
 def _iteration(job: dict[str, Any]) -> Finding:
     of = f"{text.count(job['done'])} of {text.plural(job['repetitions'], 'repetition')} of {job['job']}"
     if job["iteration_s"] is None:
-        return Finding("Iteration", text.MISSING, f"{of} were done.", "warning")
+        return Finding(
+            "Iteration", text.MISSING, f"{of} {text.verb(job['done'], 'was', 'were')} done.", "warning"
+        )
     words = f"a repetition, {of} done; ranks compute {text.duration(job['computed_s'])} of it."
     return Finding(
         "Iteration",
@@ -430,7 +437,7 @@ def _iteration(job: dict[str, Any]) -> Finding:
 
 def _in_words(one: dict[str, Any]) -> Finding:
     spread = (
-        f" ({text.duration(one['min_s'])} to {text.duration(one['max_s'])}, {text.count(one['done'])} times)"
+        f" ({text.duration(one['min_s'])} to {text.duration(one['max_s'])}, {text.plural(one['done'], 'time')})"
         if one["done"] > 1
         else ""
     )
@@ -458,9 +465,7 @@ def _in_words(one: dict[str, Any]) -> Finding:
             f"from {worst['src']} to {worst['dst']} at {text.duration(worst['start_s'])}"
         )
         if worst["resent_packets"]:
-            words += (
-                f", {text.plural(worst['resent_packets'], 'packet')} of its queue pair were retransmitted"
-            )
+            words += f", {text.plural(worst['resent_packets'], 'packet')} of its queue pair {text.verb(worst['resent_packets'], 'was', 'were')} retransmitted"
         words += f"; {worst['waited_at']} held most on its way." if worst["waited_at"] else "."
     what = "Graph" if one["kind"] == "graph" else "Collective"
     return Finding(what, text.duration(one["mean_s"]), words)

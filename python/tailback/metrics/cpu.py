@@ -91,9 +91,7 @@ def cpu_finding(result: Recorded) -> list[Finding]:
     found = summary["cpu"]
     if found is None or found["share"] is None:
         return []
-    words = (
-        f"of all {found['cores']} cores of {found['busiest']}, the busiest host, {since_in_words(summary)}."
-    )
+    words = f"of {'all ' if found['cores'] > 1 else ''}{text.plural(found['cores'], 'core')} of {found['busiest']}, the busiest host, {since_in_words(summary)}."
     if found["busiest_core"] is not None:
         words += f" Its busiest core: {text.share(found['busiest_core'])}, over the whole run."
     others = [share for host, share in found["hosts"].items() if host != found["busiest"]]

@@ -136,11 +136,9 @@ def _in_words(job: dict[str, Any]) -> Finding:
         f"{text.duration(job['bound_s'])} is the least that {job['bound_at']} allow"
         f"{'s' if job['bound_at'].startswith('the link ') else ''}"
     )
-    about = (
-        f"{text.count(job['messages'])} messages of {job['item']}, {text.size(job['payload_bytes'])} in all"
-    )
+    about = f"{text.plural(job['messages'], 'message')} of {job['item']}, {text.size(job['payload_bytes'])} in all"
     if job["time_s"] is None:
-        words = f"of {about}, were not done at the end, so it has no time; {least}."
+        words = f"of {about}, {text.verb(job['left'], 'was', 'were')} not done at the end, so it has no time; {least}."
         return Finding("Job", f"{text.count(job['left'])} left", words, "warning")
     words = (
         f"until all {about} between {text.plural(job['hosts'], 'host')}, were done; {least}: "

@@ -136,13 +136,23 @@ def drops_finding(result: Recorded) -> Finding:
             words += f" Senders got {told} all the same; {again}."
         return Finding("Drops", "none", words, "warning" if losses["ack_timeouts"] else "plain")
     if not losses["by_queue"]:  # of real devices only counts are known
-        return Finding("Drops", text.count(losses["dropped_packets"]), "packets.", "warning")
+        return Finding(
+            "Drops",
+            text.count(losses["dropped_packets"]),
+            f"{text.noun(losses['dropped_packets'], 'packet')}.",
+            "warning",
+        )
     worst = losses["by_queue"][0]
-    words = f"packets ({text.size(losses['dropped_bytes'])}), most at {worst['where']} ({worst['reason']})."
+    words = f"{text.noun(losses['dropped_packets'], 'packet')} ({text.size(losses['dropped_bytes'])}), most at {worst['where']} ({worst['reason']})."
     trimmed = sum(drop["packets"] for drop in losses["by_queue"] if drop["reason"] == TRIMMED_REASON)
     if trimmed:
         of = "All" if trimmed == losses["dropped_packets"] else text.count(trimmed)
-        words += f" {of} of them were trimmed: their receivers asked for them at once."
+        if losses["dropped_packets"] == 1:
+            words += " It was trimmed: its receiver asked for it at once."
+        else:
+            words += (
+                f" {of} of them {text.verb(trimmed, 'was', 'were')} trimmed: receivers ask for those at once."
+            )
     again = f"{text.share(losses['retransmitted_share'] or 0.0)} of all data packets were retransmissions."
     # TCP knows no NAKs.
     words += (

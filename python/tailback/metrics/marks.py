@@ -83,9 +83,8 @@ def marks_finding(result: Recorded) -> Finding:
     marks, marked = signals["ecn_marked_packets"], signals["arrived_marked_packets"]
     if not signals["arrived_packets"]:
         return Finding("ECN marks", text.count(marks), "set by queues. No RoCE data packet arrived.")
-    words = f"of {text.count(signals['arrived_packets'])} data packets that arrived were marked CE"
-    if TCP in summary["protocols"]:
-        words = words.replace("data packets", "RoCE data packets")
+    what = "RoCE data packet" if TCP in summary["protocols"] else "data packet"
+    words = f"of {text.plural(signals['arrived_packets'], what)} that arrived {text.verb(marked, 'was', 'were')} marked CE"
     words += f"; receivers answered with {text.plural(signals['cnps'], 'CNP')}." if cnps else "."
     if marks != marked:
         several = "a packet may be marked at several, be lost, or not have arrived yet"
@@ -98,5 +97,5 @@ def marks_finding(result: Recorded) -> Finding:
 def delay_probes_finding(result: Recorded) -> list[Finding]:
     summary = summarise(result)
     probes = summary["signals"]["delay_probes"]
-    words = "answers brought senders a delay that their congestion control acts on."
+    words = f"{text.noun(probes, 'answer')} brought senders a delay that their congestion control acts on."
     return [Finding("Delay probes", text.count(probes), words)] if probes else []

@@ -26,7 +26,7 @@ def batches_finding(result: Recorded) -> list[Finding]:
     (message, depth), item = next(iter(sizes.items()))
     batch = min(depth, SHARED_COMPLETIONS)
     words = (
-        f"messages at a time are posted on a queue pair of {item}, when the last {batch} are done: messages "
+        f"{text.noun(batch, 'message')} at a time {text.verb(batch, 'is', 'are')} posted on a queue pair of {item}, when the last {text.verb(batch, 'is', f'{batch} are')} done: messages "
         f"of {text.size(message)} share a completion, as perftest's do up to 8 KiB. Depth {depth} is no "
         "sliding window."
     )

@@ -265,13 +265,13 @@ def completion_finding(result: Recorded) -> list[Finding]:
         told = []
         if cut:
             told.append(
-                f"{text.count(cut)} {'was' if cut == 1 else 'were'} cut off at {text.duration(end_s)}"
+                f"{text.count(cut)} {text.verb(cut, 'was', 'were')} cut off at {text.duration(end_s)}"
             )
         if failed:
             told.append(f"{text.count(failed)} failed")
-        words = f"flows finished; {' and '.join(told)} ({', '.join(parts)})."
+        words = f"{text.noun(fct['finished'] + left, 'flow')} finished; {' and '.join(told)} ({', '.join(parts)})."
         if cut and fct["finished"]:
-            words += " Slowdowns and percentiles are of the finished ones, so they may be too low."
+            words += " Slowdowns and percentiles are of what finished, so they may be too low."
         names = ", ".join(fct["unfinished_first"])
         words += f" {'The first not done' if left > 1 else 'Not done'}: {names}."
         of = f"{text.count(fct['finished'])} of {text.count(fct['finished'] + left)}"

@@ -166,7 +166,7 @@ def tcp_finding(result: Recorded) -> list[Finding]:
     if not found["segments"]:
         return [Finding("TCP", text.MISSING, f"{of} sent nothing.", "warning")]
     if not found["retransmitted_segments"]:
-        words = f"of {text.count(found['segments'])} segments of {of} were retransmitted."
+        words = f"of {text.plural(found['segments'], 'segment')} of {of} {text.verb(found['segments'], 'was', 'were')} retransmitted."
         return [Finding("TCP retransmitted", "none", words + _echoes(found))]
     words = (
         f"of the segments of {of} were retransmitted: {text.count(found['retransmitted_segments'])}, after "

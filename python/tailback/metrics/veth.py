@@ -179,11 +179,16 @@ def veth_findings(result: Recorded) -> list[Finding]:
     ping = veth["ping"]
     if ping is not None and ping["mean_s"] is None:
         found.append(
-            Finding("Ping", text.MISSING, f"None of {ping['sent']} echo requests was answered.", "warning")
+            Finding(
+                "Ping",
+                text.MISSING,
+                f"None of {text.plural(ping['sent'], 'echo request')} was answered.",
+                "warning",
+            )
         )
     elif ping is not None:
         words = (
-            f"is the mean round trip of {text.count(ping['sent'])} echo requests; median "
+            f"is the mean round trip of {text.plural(ping['sent'], 'echo request')}; median "
             f"{text.duration(ping['p50_s'])}, 99th percentile {text.duration(ping['p99_s'])}, longest "
             f"{text.duration(ping['max_s'])}."
         )
@@ -191,7 +196,8 @@ def veth_findings(result: Recorded) -> list[Finding]:
         lost = ping["lost"] / ping["sent"]
         figure = text.share(lost) if ping["lost"] else "none"
         words = (
-            f"{text.count(ping['lost'])} of {text.count(ping['sent'])} echo requests or answers were dropped."
+            f"{text.count(ping['lost'])} of {text.plural(ping['sent'], 'echo request')}, or the answer, "
+            f"{text.verb(ping['lost'], 'was', 'were')} dropped."
         )
         found.append(Finding("Ping loss", figure, words, "warning" if ping["lost"] else "plain"))
     words = "came to the consumer's stack in each second."
@@ -202,7 +208,7 @@ def veth_findings(result: Recorded) -> list[Finding]:
     dark = ring > veth["ring"] / 2
     found.append(Finding("Dark buffer", text.significant(ring), words, "warning" if dark else "plain"))
     if veth["bql_limit"] is not None:
-        unit = "packets" if veth["bql"] == "packets" else "bytes"
+        unit = text.noun(round(veth["bql_limit"]), "packet" if veth["bql"] == "packets" else "byte")
         words = f"{unit} is the limit of byte queue limits in the second half of the run, its median."
         found.append(Finding("BQL limit", text.count(round(veth["bql_limit"])), words))
     drops = veth["qdisc_drops"] + veth["ring_drops"]

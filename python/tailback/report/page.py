@@ -132,7 +132,7 @@ def _network(result: Recorded) -> dict[str, str] | None:
 def _line(result: Recorded) -> str:
     meta = result.meta
     if summarise(result)["veth"] is not None:
-        hops = f"{text.count(meta['packet_hops'])} packets through rings"
+        hops = f"{text.plural(meta['packet_hops'], 'packet')} through rings"
         return f"{text.duration(result.bins.end_s)} simulated · seed {meta['seed']} · {hops}"
     parts = [
         f"{text.duration(result.bins.end_s)} simulated",
@@ -140,7 +140,7 @@ def _line(result: Recorded) -> str:
         text.plural(len(result.senders), "sender"),
         text.plural(len(result.receivers), "receiver"),
         *flows_in_words(result),
-        f"{text.count(meta['packet_hops'])} packet-hops",
+        text.plural(meta["packet_hops"], "packet-hop"),
     ]
     return " · ".join(parts)
 

@@ -63,7 +63,7 @@ def senders(result: Recorded) -> TextTable:
     for host, part in mine.items():
         to, items = (tuple(names[one] for one in np.unique(found[part])) for found, names in ends.values())
         # Senders to all others have the same receivers, except for themselves.
-        towards = to[0] if len(to) == 1 else f"{text.count(len(to))} hosts"
+        towards = to[0] if len(to) == 1 else text.plural(len(to), "host")
         shared[host] = (towards, part.stop - part.start)
         items_of[host] = items
     groups, network = _alike(begun, shared, goodputs), result.setup.network

@@ -100,7 +100,7 @@ def queue_pairs(result: Recorded) -> list[Plot]:
         item["connections"] for item in result.plan.get("tcp_connections", [])
     )
     caption = (
-        f"What {len(names)} tracked of {text.count(pairs)} queue pairs delivered in order "
+        f"What {len(names)} tracked of {text.plural(pairs, 'queue pair')} delivered in order "
         "while they ran: the median, the middle 80 %, and the whole range, as means over "
         f"{view.sampling(MAX_POINTS_PER_LINE)}."
     )
@@ -161,7 +161,7 @@ def fairness(result: Recorded) -> list[Plot]:
     )
     span = "the whole run" if since == "start" else f"{text.duration(summarise(result)['convergence_s'])} on"
     caption = (
-        f"Mean goodput of each of {len(hosts)} senders from {span}, slowest first ({hosts[0]}) to fastest "
+        f"Mean goodput of each of {text.plural(len(hosts), 'sender')} from {span}, slowest first ({hosts[0]}) to fastest "
         f"({hosts[-1]}). Jain's index {index:.4f}; the slowest got {text.share(ratio)} of the fastest's."
     ).replace("from the whole run", "over the whole run")
     label = f"Goodput of each sender as bars. {caption}"

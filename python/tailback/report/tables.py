@@ -103,7 +103,14 @@ def drops(result: Recorded) -> TextTable:
     ]
     if rest:
         sums = [sum(drop[key] for drop in rest) for key in ("packets", "bytes")]
-        rows.append([f"{text.count(len(rest))} others", "", text.count(sums[0]), text.size(sums[1])])
+        rows.append(
+            [
+                f"{text.count(len(rest))} {text.verb(len(rest), 'other', 'others')}",
+                "",
+                text.count(sums[0]),
+                text.size(sums[1]),
+            ]
+        )
     return TextTable(
         "drops",
         "Drops",
@@ -163,7 +170,7 @@ def pauses(result: Recorded) -> TextTable:
         "Pauses, by port",
         "Ports that received PFC frames. A transition is a change from paused to running."
         + (
-            f" The {len(longest)} paused longest; {text.count(more)} others are in summary.json."
+            f" The {len(longest)} paused longest; {text.count(more)} {text.verb(more, 'other is', 'others are')} in summary.json."
             if more
             else ""
         ),
@@ -237,7 +244,9 @@ def counters(result: Recorded) -> TextTable:
     caption = "Counters under the names that mlx5 and ethtool print; those that stayed zero are left out"
     more = result.counters.num_rows - len(rows)
     caption += (
-        f", and {text.count(more)} more are only in counters.json." if more else ". counters.json has all."
+        f", and {text.count(more)} more {text.verb(more, 'is', 'are')} only in counters.json."
+        if more
+        else ". counters.json has all."
     )
     return TextTable(
         "counters",

@@ -51,7 +51,7 @@ def timeline(result: Recorded) -> list[Plot]:
         "Perfetto."
     )
     if len(by_job) > len(shown):
-        words += f" Shown are the {len(shown)} jobs of {len(by_job)} that lasted longest."
+        words += f" Shown: the {text.plural(len(shown), 'job')} of {len(by_job)} that lasted longest."
     return [Plot("ranks", "Ranks over time", words, figures)]
 
 
@@ -100,6 +100,6 @@ def _figure(result: Recorded, number: int, job: str, every: list[Span]) -> Figur
     }
     label = f"Steps of {text.plural(len(rows), 'rank')} of {job} over time: {', '.join(names)}"
     made = figure(f"ranks-{number}", view, label, data, look)
-    of_all = f", {len(rows)} of {len(ranks)} ranks" if len(rows) < len(ranks) else ""
+    of_all = f", {len(rows)} of {text.plural(len(ranks), 'rank')}" if len(rows) < len(ranks) else ""
     cut = ", its first repetitions" if len(shown) < sum(span.rank in place for span in every) else ""
     return Figure(made.id, f"{job}: {key}{of_all}{cut}", made.label, made.height, data, look, made.axis)

@@ -59,7 +59,7 @@ def qp_rates(result: Recorded) -> list[Plot]:
         "rate_bps",
         "bit/s",
         "QP rate (bit/s, log)",
-        f"The rate that congestion control allows, for {{}} tracked of {text.count(count)} queue pairs",
+        f"The rate that congestion control allows, for {{}} tracked of {text.plural(count, 'queue pair')}",
         "An unlimited queue pair is at the line rate.",
     )
     if not result.bins.entities(kind.metric):
@@ -76,7 +76,7 @@ def windows(result: Recorded) -> list[Plot]:
         "cwnd_bytes",
         "B",
         "Congestion window (B, log)",
-        f"Congestion windows of {{}} tracked of {text.count(count)} TCP connections",
+        f"Congestion windows of {{}} tracked of {text.plural(count, 'TCP connection')}",
         "It is what a sender may have under way, as far as the receiver's window lets it.",
     )
     if not result.bins.entities(kind.metric):

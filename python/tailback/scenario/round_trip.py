@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tailback.scenario.congestion import has_window, telemetry_bytes
 from tailback.scenario.model import Host, Scenario
 from tailback.scenario.network import Wire
+from tailback.text import plural
 from tailback.wire import ACK_WIRE_BYTES, RETH_BYTES, ROCE_OVERHEAD_BYTES
 
 MAX_WINDOW = 65_535
@@ -31,7 +32,7 @@ class RoundTrip(NamedTuple):
     @property
     def why(self) -> str:
         """Description of the round trip."""
-        links = "1 link" if self.links == 1 else f"{self.links} links"
+        links = plural(self.links, "link")
         return (
             f"{self.src} to {self.dst}, {links}, with a packet of {self.packet_bytes}B one way and an ACK of "
             f"{self.ack_bytes}B back"

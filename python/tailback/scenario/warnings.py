@@ -12,6 +12,7 @@ from tailback.scenario.congestion import has_window
 from tailback.scenario.hosts import ALL_HOSTS, names
 from tailback.scenario.model import Scenario
 from tailback.scenario.veth import BETWEEN_NAMESPACES
+from tailback.text import verb
 
 
 def warnings(scenario: Scenario) -> list[str]:
@@ -32,7 +33,7 @@ def _without_effect(scenario: Scenario) -> Iterator[str]:
     ignored = goes_back if has_window(scenario.host) else selective
     given = [name for name in ignored if getattr(transport, name) != _default(transport, name)]
     if given:
-        are = "is" if len(given) == 1 else "are"
+        are = verb(len(given), "is", "are")
         under = f"under loss_recovery: {transport.loss_recovery}"
         yield f"host.transport.{', '.join(given)} {are} without effect {under}"
     if switch.load_balancing != "flowlet" and switch.flowlet_gap != _default(switch, "flowlet_gap"):

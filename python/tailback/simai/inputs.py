@@ -31,6 +31,7 @@ from tailback.simai.workload import (
     Workload,
     read_workload,
 )
+from tailback.text import plural, verb
 
 OPTIONS_FILE, TOPOLOGY_FILE, WORKLOAD_FILE = "simai.json", "topology.txt", "workload.txt"
 DEFAULT_SEND_LAT_US = 6000
@@ -183,7 +184,7 @@ class SimaiInputs:
             there = f"the topology has {self.servers.gpus}, and these count"
             yield f"{file}:1: warning: all_gpus: is {workload.all_gpus}: {there}"
         if workload.broadcasts:
-            yield f"{file}: warning: {workload.broadcasts} BROADCAST: nothing is sent for them, as in SimAI"
+            yield f"{file}: warning: {workload.broadcasts} BROADCAST: nothing is sent for {verb(workload.broadcasts, 'it', 'them')}, as in SimAI"
         unsent = [
             layer
             for layer in workload.layers
@@ -191,8 +192,8 @@ class SimaiInputs:
         ]
         if unsent:
             yield (
-                f"{file}:{unsent[0].line}: warning: {len(unsent)} layers have collectives in a dimension "
-                "of one rank: nothing is sent for them, as in SimAI"
+                f"{file}:{unsent[0].line}: warning: {plural(len(unsent), 'layer')} {verb(len(unsent), 'has', 'have')} "
+                "collectives in a dimension of one rank: nothing is sent for these, as in SimAI"
             )
         short = [
             layer
@@ -202,8 +203,9 @@ class SimaiInputs:
         ]
         if short:
             yield (
-                f"{file}:{short[0].line}: warning: {len(short)} collectives have less than a byte for each "
-                "message: they end at once here, and never in SimAI"
+                f"{file}:{short[0].line}: warning: {plural(len(short), 'collective')} {verb(len(short), 'has', 'have')} less "
+                f"than a byte for each message: {verb(len(short), 'it ends', 'they end')} at once here, and never in "
+                "SimAI"
             )
 
     def _min_bytes(self, collective: Collective) -> int:
@@ -228,9 +230,9 @@ class SimaiInputs:
         )
         if waited:
             text += (
-                f"; the {waited:,} sequential messages that ranks wait for, forward and for input "
-                f"gradients, wait {waited:,} x {_time(latency)} = {_time(waited * latency)}, where "
-                f"{_time(waited * latency / 1000)} are meant"
+                f"; the {plural(waited, 'sequential message')} that ranks wait for, forward and for input "
+                f"gradients, {verb(waited, 'waits', 'wait')} {waited:,} x {_time(latency)} = {_time(waited * latency)}, where "
+                f"{_time(waited * latency / 1000)} is meant"
             )
         yield f"{text}; {self.options.name('send_lat')}={latency // 1000} makes it {_time(latency // 1000)}"
 

@@ -32,6 +32,7 @@ from tailback.scenario.traffic import (
     WriteLatency,
 )
 from tailback.scenario.veth import BETWEEN_NAMESPACES, VethTopology
+from tailback.text import verb
 from tailback.units import format_duration, format_rate, format_size
 
 MAX_GUESSES, MAX_COMPARED_LINKS = 10, 2000
@@ -233,7 +234,7 @@ def _buffer_of(
         yield (
             (*path, "buffer"),
             f"found {format_size(switch.buffer)}, expected more than {format_size(kept)}: "
-            f"{how} and {len(switch.lossless)} lossless priorities{where}",
+            f"{how} and {len(switch.lossless)} lossless {verb(len(switch.lossless), 'priority', 'priorities')}{where}",
         )
         return
     left = switch.buffer - kept
