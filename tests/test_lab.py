@@ -614,3 +614,37 @@ def test_a_latency_of_0_00_is_refused() -> None:
     )
     with pytest.raises(readers.UnexpectedOutput, match=r"a typical latency above 0\.00 us"):
         readers.perftest(text)
+
+
+@pytest.mark.parametrize("number", ["1,000", "1.5", "0x10", "1e3", "5k", "7%"])
+def test_a_counter_that_is_no_whole_number_is_refused_and_not_left_out(number: str) -> None:
+    text = f"NIC statistics:\n     rx_packets: {number}\n     tx_packets: 5\n"
+    with pytest.raises(readers.UnexpectedOutput, match="a counter as a whole number") as caught:
+        readers.ethtool(text)
+    assert caught.value.line_in(text) == 2
+
+
+def test_lines_of_ethtool_may_end_as_windows_ends_them() -> None:
+    assert readers.ethtool("NIC statistics:\r\n     a: 1\r\n     b: 2\r\n") == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize("average", ["1000.00", "0.50", "20.00"])
+def test_a_bandwidth_that_its_rate_of_messages_contradicts_is_refused(average: str) -> None:
+    text = (
+        " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]\n"
+        f" 65536      1000           0.00                {average}              0.000100\n"
+    )
+    with pytest.raises(readers.UnexpectedOutput, match="BW average that is MsgRate times #bytes"):
+        readers.perftest(text)
+    assert readers.perftest(text.replace(average, "6.25")).bandwidth_bps == pytest.approx(6.25 * 2**23)
+
+
+@pytest.mark.parametrize(
+    "values", ["9.00 10.00 5.00 9.50", "1.00 2.00 3.00 2.50", "1.00 9.00 2.00 1.50"], ids=str
+)
+def test_latencies_that_are_not_in_order_are_refused(values: str) -> None:
+    least, most, typical, p99 = values.split()
+    heading = "#bytes #iterations t_min[usec] t_max[usec] t_typical[usec] 99% percentile[usec]"
+    text = f" {heading}\n 2 1000 {least} {most} {typical} {p99}\n"
+    with pytest.raises(readers.UnexpectedOutput, match="each at least the one before"):
+        readers.perftest(text)

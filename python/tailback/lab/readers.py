@@ -54,7 +54,12 @@ def _counter(text: str, at: int) -> int:
 
 def ethtool(text: str) -> dict[str, int]:
     """`ethtool -S DEV`, or some lines of it: counters by name, priorities as `rx_prio0_pause`."""
-    found = list(re.finditer(r"^[ \t]*([A-Za-z0-9_.]+):[ \t]*(-?[0-9]+)[ \t]*$", text, re.MULTILINE))
+    found = list(re.finditer(r"^[ \t]*([A-Za-z0-9_.]+):[ \t]*(-?[0-9]+)[ \t\r]*$", text, re.MULTILINE))
+    other = re.search(
+        r"^[ \t]*[A-Za-z0-9_.]+:[ \t]*(?!-?[0-9]+[ \t\r]*$)(-?[0-9]\S*)[ \t\r]*$", text, re.MULTILINE
+    )
+    if other is not None:
+        raise UnexpectedOutput("a counter as a whole number", other.start(1))
     if not found:
         raise UnexpectedOutput("lines of ethtool -S, such as rx_out_of_buffer: 0")
     _once([(one[1], one.start()) for one in found], "the counters of one device, each once")
@@ -367,7 +372,16 @@ def _printed(average: float, to_mib: float, message_bytes: float, rate_mpps: flo
     if not average and rate_mpps:
         by_messages = rate_mpps * 1e6 * message_bytes / 2**20
         return _Printed(by_messages, 0.5 * message_bytes / 2**20)
+    if rate_mpps and not _agree(average, to_mib, message_bytes, rate_mpps):
+        raise UnexpectedOutput("BW average that is MsgRate times #bytes", value=average)
     return _Printed(average * to_mib, _RESOLUTION * to_mib)
+
+
+def _agree(average: float, to_mib: float, message_bytes: float, rate_mpps: float) -> bool:
+    """Whether a bandwidth is the rate of messages times their size, but for what print rounds off."""
+    by_messages = rate_mpps * 1e6 * message_bytes / 2**20
+    rounded = _RESOLUTION * to_mib + 0.5 * message_bytes / 2**20
+    return abs(average * to_mib - by_messages) <= MAX_RATE_DIFFERENCE * by_messages + rounded
 
 
 def _in_mib(average: float, unit: str, message_bytes: float, rate_mpps: float | None) -> _Printed:
@@ -382,8 +396,7 @@ def _in_mib(average: float, unit: str, message_bytes: float, rate_mpps: float | 
         raise UnexpectedOutput("MsgRate beside BW_average, which tells MB/s from Gbit/s", value=average)
     by_messages = rate_mpps * 1e6 * message_bytes / 2**20
     for to_mib in (1.0, _MIB_PER_UNIT["Gb/sec"]):
-        off = abs(average * to_mib - by_messages)
-        if off <= MAX_RATE_DIFFERENCE * by_messages + _RESOLUTION * to_mib:
+        if _agree(average, to_mib, message_bytes, rate_mpps):
             return _printed(average, to_mib, message_bytes, rate_mpps)
     raise UnexpectedOutput(
         f"BW_average that is MsgRate times MsgSize: {by_messages:.2f} MB/s, or "
@@ -414,6 +427,11 @@ def _made(
         return Perftest(int(message), int(iterations), bandwidth, resolution)
     if not typical:
         raise UnexpectedOutput("a typical latency above 0.00 us: perftest measured nothing", value=typical)
+    given = [one for one in (least, typical, p99, most) if one is not None]
+    if given != sorted(given):
+        raise UnexpectedOutput(
+            "t_min, t_typical, the 99th percentile and t_max, each at least the one before"
+        )
     latency = (typical if least is None else least, typical, typical if p99 is None else p99)
     whole = (*latency, max(latency) if most is None else most)
     return Perftest(int(message), int(iterations), latency_us=whole)
