@@ -212,6 +212,7 @@ def veth(dice: Dice, name: str) -> Json:
         tx_usecs=lambda: ps(dice.pick(0, dice.log(1, 1e9))),
         qdisc=lambda: qdisc(dice, 10**10, nowhere=True),
         output=lambda: ps(dice.log(1e5, 1e7)),
+        multiqueue=lambda: dice.chance(0.5),
     )
     chosen = [make() for make in dice.some((flood, ping, frames), 1)]
     if dice.chance(0.2):

@@ -364,10 +364,10 @@ def test_tc_of_a_veth_pair(scenario: str, capsys: pytest.CaptureFixture[str], tm
     of_tc = tc_counted(text)
     end = next(end for end in result.meta["veth"]["ends"] if end["name"] == "producer-consumer")
     assert of_tc["dropped"] == end["counters"]["qdisc_drops"]
-    # A packet that the full ring gave back has been sent, and waits again.
+    # Up to nine packets that were handed over and could not go count as sent, and wait again.
     twice = of_tc["packets"] + of_tc["dropped"] + of_tc["backlog"] - end["counters"]["offered_packets"]
-    assert twice in ((0, 1) if scenario == "veth-dark-buffer" else (0,))
-    assert (of_tc["requeues"] > 0) == (scenario == "veth-dark-buffer")
+    assert 0 <= twice <= 9
+    assert of_tc["requeues"] > 0
     # The flood's datagrams have 1442 B, the pings' less.
     assert 1400 < of_tc["bytes"] / of_tc["packets"] < 1442
     assert of_tc["backlog_bytes"] == 1442 * of_tc["backlog"] > 0
