@@ -20,8 +20,8 @@ SETTLED = 0.4
 """Share of a run before figures of the steady state are taken: TCP's first losses are over by then."""
 IDLE_MS = 0.04
 """Round trip of a ping through an idle path."""
-FRAME_B = 1106
-"""A full RDMA frame of 1024 B of payload."""
+PAYLOAD_B, FRAME_B = 1024, 1106
+"""A full RDMA frame."""
 SEGMENT_B, SEGMENT_FRAME_B = 1448, 1514
 
 EXPERIMENT_ALPHA, ARCHIVE_ALPHA = 0.25, 8.0
@@ -159,13 +159,12 @@ def _figures(result: Result, cell: Mapping[str, Any], bottleneck: float) -> dict
     rdma = tcp = 0.0
     if cell["n_rdma"]:
         rdma = metrics.throughput.total_goodput(result, since, protocol="roce") / 1e9
-        arrived = metrics.marks.arrived_packets(result)
-        sent = result.meta["conservation"]["data_packets"]
+        sent, arrived = _rdma_packets(result)
         found["rdma_wire_gbps"] = arrived * FRAME_B * 8 / end / 1e9
         found["packet_seq_err"] = _of_run(result, "packet_seq_err", since)
         found["cnp_handled"] = _of_run(result, "rp_cnp_handled", since)
         found["ecn_marked_pkts"] = metrics.marks.marked_packets(result, since) / (end - since) * RUN_S
-        found["rdma_drop_pct"] = 100.0 * sent["dropped"] / max(1, sent["sent"])
+        found["rdma_drop_pct"] = 100.0 * (sent - arrived) / max(1, sent)
         found["dead_rdma_flows"] = metrics.losses.failed_flows(result)
         found["jain_rdma"] = _jain(result, "roce")
     if cell["n_tcp"]:
@@ -180,6 +179,16 @@ def _figures(result: Result, cell: Mapping[str, Any], bottleneck: float) -> dict
     found["rtt_ms"] = queue * 8 / bottleneck / 1e6 + IDLE_MS
     found["switch_drop_pkts"] = _drops(result) / end * RUN_S
     return found
+
+
+def _rdma_packets(result: Result) -> tuple[float, float]:
+    """Packets of RDMA that were sent, and those that arrived, those that the receiver then discarded included. The result's own
+    balance counts segments of TCP, too."""
+    kept = result.flows.filter(pc.equal(result.flows.column("protocol"), "roce"))
+    balance = result.meta["conservation"]["data_packets"]
+    discarded = balance["discarded_out_of_order"] + balance["discarded_duplicate"]
+    taken = (pc.sum(kept.column("bytes_delivered")).as_py() or 0) / PAYLOAD_B
+    return float(pc.sum(kept.column("packets_sent")).as_py() or 0), taken + discarded
 
 
 def _of_run(result: Result, metric: str, since: float) -> float:
