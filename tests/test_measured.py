@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from tailback.measured.predict import (
     Outcome,
     Predicted,
     compare_cell,
+    predict,
     summed_up,
 )
 from tailback.measured.tables import table_of
@@ -170,3 +174,40 @@ def test_a_factor_holds_both_ways_and_nothing_is_only_like_nothing() -> None:
     quantity = Quantity("x", factor=2)
     held = [quantity.holds(*pair) for pair in ((2, 1), (1, 2), (2.1, 1), (1, 2.1), (0, 0), (0, 1), (1, 0))]
     assert held == [True, True, False, False, True, False, False]
+
+
+FROZEN = Path(__file__).parent.parent / "docs" / "measured"
+AGAIN = {
+    "L1": ["engine_depth1_8192"],
+    "L2": ["E3 gbn"],
+    "L3": [
+        "sweep_v7, tx-usecs 0, 1000 rules",
+        "v6_other_machine, tx-usecs 20000, 1000 rules",
+        "v6_ping_only, tx-usecs 0, 100 rules",
+    ],
+}
+"""Cells of each lab that take little time."""
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_the_book_has_what_the_labs_predict_now(name: str, tmp_path: Path) -> None:
+    """Frozen predictions are those of this code: whatever changes them has to freeze new ones."""
+    one = lab(name)
+    frozen = (FROZEN / f"{name}.csv").read_bytes()
+    about = json.loads((FROZEN / f"{name}.json").read_text())
+    assert hashlib.sha256(frozen).hexdigest() == about["predictions_sha256"]
+    assert about["calibrated"] == dict(one.fitted_to)
+    source, cells, place = table_of(one, None)
+    assert about["cells_sha256"] == hashlib.sha256(source).hexdigest()
+    rows = list(csv.DictReader(io.StringIO(frozen.decode())))
+    assert len(rows) == len(cells)
+    asked = [(cell, row) for cell, row in zip(cells, rows, strict=True) if cell.name in AGAIN[name]]
+    done = predict(one, [cell for cell, _ in asked], source, place, tmp_path / "out", seeds=about["seeds"])
+    again = list(csv.DictReader(io.StringIO(done.csv().decode())))
+    assert again == [row for _, row in asked]
+
+
+def test_the_page_of_the_labs_is_current() -> None:
+    tool = FROZEN.parent.parent / "tools" / "labs_page.py"
+    made = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
