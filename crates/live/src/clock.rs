@@ -14,7 +14,7 @@ use tailback_proto::units::Time;
 
 use crate::turns::Follow;
 
-/// What passes in a turn of the program at most. A turn in which nothing happens takes a quarter of it.
+/// Longest time of the run in a turn of the program. A turn in which nothing happens takes a quarter of it.
 pub const LONGEST_TURN: Duration = Duration::from_micros(20);
 
 /// A clock.
@@ -22,7 +22,7 @@ pub const LONGEST_TURN: Duration = Duration::from_micros(20);
 pub struct Clock {
     slowdown: f64,
     last: Instant,
-    /// What may pass in this turn.
+    /// Time that may pass in this turn.
     allowed_ns: u64,
     /// Nanoseconds of the machine that count.
     counted_ns: u64,
@@ -46,7 +46,7 @@ impl Clock {
         (self.follow, self.told) = (Some(leader), Some(Time::ZERO));
     }
 
-    /// Whether it does.
+    /// True if it does.
     pub fn follows(&self) -> bool {
         self.follow.is_some()
     }
@@ -82,7 +82,7 @@ impl Clock {
         Ok(next.is_some())
     }
 
-    /// What it takes by the machine's clock from `now` to `until`.
+    /// Time by the machine's clock from `now` to `until`.
     pub fn span(&self, now: Time, until: Time) -> Duration {
         Duration::from_nanos((until.saturating_sub(now).ps() as f64 * self.slowdown / 1000.0) as u64)
     }
@@ -107,7 +107,7 @@ impl Clock {
         Duration::from_nanos(self.counted_ns) + self.by_turns()
     }
 
-    /// What the turns of another program would take by the machine's.
+    /// Time that the turns of another program would take by the machine's.
     fn by_turns(&self) -> Duration {
         self.told.map_or(Duration::ZERO, |told| self.span(Time::ZERO, told))
     }

@@ -1,4 +1,4 @@
-//! What a host counts, and what crosses its link.
+//! Counters of a host, and frames on its link.
 
 use serde::Serialize;
 use tailback_proto::units::Time;
@@ -6,7 +6,7 @@ use tailback_proto::wire::{FCS_BYTES, PREAMBLE_AND_GAP_BYTES};
 
 use crate::plan::CLASSES;
 
-/// What a host counted beside its NIC.
+/// Counters of a host beside those of its NIC.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct HostCounters {
     pub tx_frames: u64,
@@ -68,7 +68,7 @@ pub fn count(class: &mut [u64; 2], frame_len: usize) {
     class[1] += frame_len as u64 + FCS_BYTES as u64;
 }
 
-/// What a frame takes on the wire.
+/// Bytes of a frame on the wire.
 pub fn wire_bytes(frame_len: usize) -> u64 {
     frame_len as u64 + (FCS_BYTES + PREAMBLE_AND_GAP_BYTES) as u64
 }

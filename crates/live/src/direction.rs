@@ -21,14 +21,13 @@ use crate::frame::{corrupt, layout, mark};
 use crate::mirror::Fate;
 use crate::settings::PointSettings;
 
-/// What a frame takes on the wire beyond the bytes that a socket has.
+/// Bytes of a frame on the wire beyond those that a socket has.
 const WIRE_OVERHEAD: u64 = (FCS_BYTES + PREAMBLE_AND_GAP_BYTES) as u64;
 /// Most frames on the emulated link, and held back by events: a link that is longer than that is not emulated.
 const MAX_ON_LINK: usize = 1 << 18;
 /// Longest time in which a packet may be overtaken: its queue pair may have nothing more to send.
 const LONGEST_REORDER: Time = Time::from_ms(10);
 
-/// What was counted.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Counters {
     pub rx_frames: u64,
@@ -64,7 +63,7 @@ impl Counters {
     }
 }
 
-/// What is to be sent.
+/// A frame to be sent.
 #[derive(Debug)]
 pub enum Output {
     /// On, by the other interface; it was due at this time.
@@ -107,7 +106,6 @@ pub struct Direction {
     sink: PauseSink,
     /// Its events.
     pub events: Events,
-    /// What was counted.
     pub counters: Counters,
     /// The fate of the n-th frame that came, if fates are kept.
     pub fates: Option<Vec<(u64, Fate)>>,
@@ -278,7 +276,7 @@ impl Direction {
         }
     }
 
-    /// What happened by now.
+    /// Carries out all that happened by now.
     pub fn advance(&mut self, now: Time) {
         if !self.held.is_empty() {
             let due: Vec<Held> = self.held.extract_if(.., |held| held.until <= now).collect();

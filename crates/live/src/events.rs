@@ -1,11 +1,11 @@
-//! What happens to single packets of a queue pair: dropped, marked, damaged, delayed or overtaken, by their number or PSN. So
+//! Events of single packets of a queue pair: dropped, marked, damaged, delayed or overtaken, by their number or PSN. So
 //! experiments with losses that are chosen are run, in the manner of Lumina (Yu et al., NSDI 2023), which has a programmable
 //! switch for it.
 
 use serde::{Deserialize, Serialize};
 use tailback_proto::units::Time;
 
-/// What to do.
+/// The action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -25,7 +25,7 @@ pub enum Action {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventSettings {
-    /// What to do.
+    /// The action.
     pub action: Action,
     /// Direction: 0 is from the first interface to the second. None: either.
     pub direction: Option<usize>,
@@ -69,7 +69,7 @@ pub struct Events {
     direction: usize,
     waiting: Vec<(usize, EventSettings)>,
     passed: std::collections::BTreeMap<u32, Passed>,
-    /// What happened.
+    /// Events so far.
     pub happened: Vec<Happened>,
 }
 

@@ -1,4 +1,4 @@
-//! What a congestion point reads of a frame, and changes in it.
+//! The fields of a frame that a congestion point reads and changes.
 
 use tailback_proto::wire::ip::{CE, NOT_ECT};
 use tailback_proto::wire::{Bth, EtherType, Ethernet, Opcode, Udp, Vlan};

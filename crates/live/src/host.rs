@@ -59,7 +59,6 @@ pub struct Host {
     on_link: VecDeque<Sending>,
     spare: Vec<Vec<u8>>,
     scratch: Vec<u8>,
-    /// What was counted.
     pub counters: HostCounters,
 }
 
@@ -453,12 +452,12 @@ impl Host {
         &self.nic
     }
 
-    /// Whether it posts messages at all.
+    /// True if it posts messages at all.
     pub fn writes(&self) -> bool {
         self.pairs.iter().any(|pair| pair.sends.is_some())
     }
 
-    /// Whether all messages that it was to post are answered.
+    /// True if all messages that it was to post are answered.
     pub fn is_done(&self) -> bool {
         self.pairs.iter().filter_map(|pair| pair.sends.as_ref()).all(|sends| sends.ended.is_some())
     }
@@ -471,7 +470,7 @@ fn post_receive(nic: &mut Nic, pair: &Pair, wr_id: u64) {
     let _ = nic.post_receive(pair.qpn, ReceiveRequest { wr_id, l_key, address, length });
 }
 
-/// Whether a packet with this opcode ends a message.
+/// True if a packet with this opcode ends a message.
 fn is_last(opcode: Opcode) -> bool {
     use Opcode::{ReadResponseLast, ReadResponseOnly, SendLast, SendOnly, WriteLast, WriteOnly};
     matches!(opcode, WriteLast | WriteOnly | SendLast | SendOnly | ReadResponseLast | ReadResponseOnly)

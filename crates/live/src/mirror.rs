@@ -1,4 +1,4 @@
-//! What comes to a congestion point as a pcap file, in the manner of Lumina's switch (Yu et al., NSDI 2023), so that its analysers read
+//! Frames that come to a congestion point as a pcap file, in the manner of Lumina's switch (Yu et al., NSDI 2023), so that its analysers read
 //! it: the destination address is the time in nanoseconds, the source address the number of the packet, and the time to live of IPv4 what
 //! becomes of it: 1 dropped, 2 marked, 3 damaged, else as it came.
 //!
@@ -15,7 +15,7 @@ use crate::frame::{layout, set_time_to_live};
 /// Bytes of a frame that are kept: all headers.
 const KEPT_BYTES: usize = 128;
 
-/// What becomes of a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     GoesOn,
@@ -61,7 +61,7 @@ impl Mirror {
         self.waiting[direction].push_back(one);
     }
 
-    /// What becomes of the n-th frame of a direction, from 1.
+    /// Fate of the n-th frame of a direction, from 1.
     pub fn tell(&mut self, direction: usize, nth: u64, fate: Fate) {
         let at = (nth - 1 - self.gone[direction]) as usize;
         if let Some(one) = self.waiting[direction].get_mut(at) {

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::socket::Namespace;
 
-/// What a frame has beside a packet's payload, at most: MTU of the interfaces is that of packets and this.
+/// Most bytes of headers in a frame: the MTU of the interfaces is that of packets and this.
 const HEADERS_BYTES: u32 = 104;
 
 /// An end of a cable: where it is, and its name there.

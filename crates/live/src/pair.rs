@@ -58,7 +58,7 @@ impl Pair {
         pair
     }
 
-    /// Whether payload comes here: it is written or sent to, or reads.
+    /// True if payload comes here: it is written or sent to, or reads.
     pub fn is_sink(&self) -> bool {
         self.sends.is_some() == (self.plan.verb == Verb::Read)
     }

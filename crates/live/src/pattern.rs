@@ -1,7 +1,7 @@
-//! What messages carry, so that a receiver can tell whether each byte is the one that was written: a function of the queue pair, the
+//! Payload of messages, by which a receiver can tell if each byte is the one that was written: a function of the queue pair, the
 //! message's number and the place in it.
 
-/// What a message carries.
+/// Payload of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern(u64);
 
@@ -32,7 +32,7 @@ impl Pattern {
         }
     }
 
-    /// Whether bytes are what is at the begin of a message.
+    /// True if bytes are those at the beginning of a message.
     pub fn is(self, bytes: &[u8]) -> bool {
         bytes.chunks(8).enumerate().all(|(at, part)| *part == self.word(at as u64)[..part.len()])
     }

@@ -56,7 +56,7 @@ pub struct HostPlan {
     pub mtu: u32,
     /// From a packet's last bit to the transport.
     pub rx_latency_ps: u64,
-    /// Whether its data is sent with ECT(0).
+    /// True if its data is sent with ECT(0).
     pub ect: bool,
     /// Its connections.
     pub transport: TransportParameters,

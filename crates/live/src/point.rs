@@ -25,7 +25,7 @@ const RING_BYTES: usize = 16 << 20;
 const MAX_BINS: usize = 4096;
 const FIRST_BIN: Time = Time::from_ms(1);
 
-/// What happened in one direction during a bin.
+/// Counts of one direction during a bin.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Bin {
     pub tx_bytes: u64,
@@ -36,7 +36,7 @@ pub struct Bin {
     pub queued_byte_ps: u128,
 }
 
-/// What the point has done.
+/// State of the point.
 #[derive(Debug, Serialize)]
 pub struct Told<'a> {
     pub elapsed_ps: u64,
@@ -287,7 +287,7 @@ impl Point {
         }
     }
 
-    /// What the point has done so far.
+    /// State of the point so far.
     pub fn told(&self) -> Told<'_> {
         let at = |share| self.late.value_at_quantile(share);
         Told {

@@ -50,7 +50,7 @@ struct Attached {
     owner: Owner,
 }
 
-/// What a host did.
+/// Results of a host.
 #[derive(Debug, Serialize)]
 pub struct ToldHost {
     pub counters: HostCounters,
@@ -58,7 +58,7 @@ pub struct ToldHost {
     pub paused_ps: u64,
 }
 
-/// What a flow did.
+/// Results of a flow.
 #[derive(Debug, Default, Serialize)]
 pub struct ToldFlow {
     pub posted: u64,
@@ -73,7 +73,7 @@ pub struct ToldFlow {
     pub receiver: Counters,
 }
 
-/// What a port of a switch did.
+/// Results of a port of a switch.
 #[derive(Debug, Serialize)]
 pub struct ToldPort {
     pub peer: String,
@@ -81,7 +81,7 @@ pub struct ToldPort {
     pub lanes: [LaneCounters; CLASSES],
 }
 
-/// What a run did.
+/// Results of a run.
 #[derive(Debug, Serialize)]
 pub struct Told {
     pub now_ps: u64,
@@ -331,7 +331,7 @@ impl Reactor {
         self.now
     }
 
-    /// What the run has done so far; `series`: including its series.
+    /// Results so far; `series`: including its series.
     pub fn told(&self, series: bool) -> Told {
         let late = |share| self.late.value_at_quantile(share);
         let mut flows: Vec<ToldFlow> = self.plan.flows.iter().map(|_| ToldFlow::default()).collect();

@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::plan::{HostPlan, LivePlan, CLASSES};
 use crate::switch::Switch;
 
-/// What has series.
+/// An entity that has series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Host(usize),
@@ -46,7 +46,7 @@ pub struct Series {
     pub peer: Option<String>,
     /// Flow, of a queue pair.
     pub flow: Option<usize>,
-    /// What.
+    /// The entity.
     pub metric: String,
     /// A value a bin.
     pub values: Vec<f64>,

@@ -1,4 +1,4 @@
-//! What a congestion point is set by, with nothing left to decide. Times in picoseconds.
+//! Settings of a congestion point, with nothing left to decide. Times in picoseconds.
 
 use serde::Deserialize;
 use tailback_proto::aqm::red::EcnThresholds;
@@ -24,7 +24,7 @@ pub struct PointSettings {
     pub loss: f64,
     /// Of its random numbers.
     pub seed: u64,
-    /// What it does to single packets.
+    /// Events of single packets.
     pub events: Vec<EventSettings>,
 }
 

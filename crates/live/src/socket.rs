@@ -23,7 +23,7 @@ const BLOCK_BYTES: usize = 1 << 17;
 /// Bytes of a slot beside a frame's payload: the kernel's header, room for a VLAN tag, and the Ethernet header.
 const SLOT_OVERHEAD_BYTES: usize = 128;
 
-/// What is known of a frame that was read.
+/// Metadata of a frame that was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     /// When the kernel got it: nanoseconds of the wall clock.

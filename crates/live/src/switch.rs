@@ -55,7 +55,6 @@ pub struct Lane {
     held_ps: u128,
     source: PauseSource,
     changed: Time,
-    /// What it counted.
     pub counters: LaneCounters,
 }
 
@@ -300,9 +299,10 @@ impl Switch {
         let queued = self.ports[egress].lanes[class].queued;
         let headroom_bytes = self.ports[ingress].link.headroom_bytes;
         let group = &mut self.ports[ingress].lanes[class];
-        let place = self.buffer.admit(&group.group, class as u8, bytes as u32, || queued, || headroom_bytes);
-        let place = match place {
-            Ok(place) => place,
+        let admission =
+            self.buffer.admit(&group.group, class as u8, bytes as u32, || queued, || headroom_bytes);
+        let admission = match admission {
+            Ok(admission) => admission,
             Err(refusal) => {
                 let overflow = refusal == Refusal::HeadroomOverflow;
                 let is_due = overflow && !group.source.asserted();
@@ -319,7 +319,7 @@ impl Switch {
             }
         };
         group.integrate(now);
-        let pauses = self.buffer.charge(&mut group.group, class as u8, bytes as u32, place);
+        let pauses = self.buffer.charge(&mut group.group, bytes as u32, admission);
         group.max_held = group.max_held.max(group.group.bytes() as u64);
         if pauses {
             self.pause(ingress, class);

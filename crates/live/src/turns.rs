@@ -100,7 +100,7 @@ impl Lead {
         Some(self.now)
     }
 
-    /// Whether the clock runs. Lets followers join until it does.
+    /// True if the clock runs. Lets followers join until it does.
     fn gathered(&mut self) -> bool {
         if self.runs && self.followers.is_empty() {
             self.runs = false;
@@ -150,7 +150,7 @@ fn is_early(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub struct Follow {
     stream: UnixStream,
-    /// Whether it has reported that it is done.
+    /// True if it has reported that it is done.
     waits: bool,
     begin: Option<Time>,
 }

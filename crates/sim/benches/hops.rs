@@ -188,7 +188,7 @@ struct Case {
     plan: fn() -> Plan,
     /// Million hops per CPU-second that it is to reach.
     aim: Option<f64>,
-    /// What a bare inner loop of the same traffic reached: a fat tree, FIFO ports, PFC's counters, one ACK in 16
+    /// Million hops per CPU-second of a bare inner loop on the same traffic: a fat tree, FIFO ports, PFC's counters, one ACK in 16
     /// packets, and no congestion control, loss, timers or recording.
     prototype: Option<f64>,
 }

@@ -1,11 +1,11 @@
-//! What links carry, as pcapng: frames as real ones of RoCEv2, PFC and TCP are, for Wireshark and for analysis.
+//! Captures of links as pcapng: frames in the formats of RoCEv2, PFC and TCP, for Wireshark and for analysis.
 //!
 //! A direction of a link is an interface, named as its port is (`h0:sw0`: from h0). A frame's time is when its first bit leaves
 //! that port, exact to the picosecond (`if_tsresol` 12). What is dropped there or behind it is in an interface of its own
 //! (`h0:sw0 dropped`), at the time of the drop, with the reason as a comment; so each interface has what its link carried, and
 //! nothing twice. A frame that a switch marks CE as it leaves has a comment with the queue that was left.
 //!
-//! What a run does not know is made up, alike in all captures: addresses by the host's number, queue pairs by the connection's,
+//! Fields that a run does not know are made up, alike in all captures: addresses by the host's number, queue pairs by the connection's,
 //! with the same number at both ends, and payload that counts up from the PSN.
 //!
 //! Format: PCAP Next Generation (draft-ietf-opsawg-pcapng).
@@ -258,7 +258,7 @@ impl Capture {
     /// Ends the capture.
     ///
     /// # Errors
-    /// What could not be written.
+    /// The frame could not be written.
     pub fn finish(mut self, world: &World) -> io::Result<()> {
         for ((at, _), later) in std::mem::take(&mut self.later) {
             if at <= world.fabric.run.now {
@@ -349,7 +349,7 @@ const PROBE: Opcode = Opcode::Other(0xc0);
 
 const PROBE_ANSWER: Opcode = Opcode::Other(0xc1);
 
-/// What they carry, bytes: they are as long as a CNP.
+/// Bytes of their payload: they are as long as a CNP.
 const PROBE_PAYLOAD_BYTES: usize = 16;
 
 /// Number of a queue pair, at both of its ends.

@@ -172,7 +172,7 @@ impl<Work: Copy> Core<Work> {
         Time(self.latest.iter().map(|time| time.0).sum())
     }
 
-    /// What is left of the work under way for one purpose, picoseconds.
+    /// Remaining work under way for one purpose, picoseconds.
     fn ahead(&self, purpose: usize, now: Time) -> f64 {
         let left = self.left(now).0 as f64 / self.length().0.max(1) as f64;
         self.latest[purpose].0 as f64 * left

@@ -1,4 +1,4 @@
-//! What can happen. An event is 32 bits: 5 of kind, 27 of index.
+//! Events of a run. An event is 32 bits: 5 of kind, 27 of index.
 //!
 //! They are its place among simultaneous events, too: first by kind, in the order in which kinds are listed here, then
 //! by their source, which is the link, port, queue pair, core or timer that the event belongs to. What one source

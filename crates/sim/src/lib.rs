@@ -26,6 +26,7 @@ extern crate self as tailback_sim;
 
 pub mod capture;
 mod cores;
+mod declare;
 pub mod engine;
 mod event;
 mod fabric;

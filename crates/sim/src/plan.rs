@@ -1,18 +1,15 @@
 //! The plan: a run with nothing left to decide. All numbers are in base units and nothing has a default.
+//!
+//! Settings of a component stand with it, in its `settings.rs`. The plan puts them together, and only what builds, runs and records a
+//! whole run knows it.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use tailback_proto::parameters::{Declared, Refused};
 use tailback_proto::units::Time;
 
 mod check;
-mod fabric;
-mod host;
-mod jobs;
-mod linux;
-mod nic;
 mod run;
-mod traffic;
+
 pub use tailback_proto::aqm::red::EcnParameters;
 pub use tailback_proto::congestion::builtin::Settings as CongestionPlan;
 pub use tailback_proto::flow_control::pfc::{PauseParameters, PfcParameters, WatchdogParameters};
@@ -20,44 +17,16 @@ pub use tailback_proto::flow_control::shared_buffer::PoolSizes;
 pub use tailback_proto::transport::rc::{LossRecovery, SlowRestart, TransportParameters};
 pub use tailback_proto::transport::tcp::{Control as TcpControl, TcpSettings};
 
-pub use crate::host::cpu::CpuParameters;
-pub use crate::record::RecordParameters;
-
-pub use crate::plan::host::*;
-pub use crate::plan::jobs::{Column, OperationPlan, Operations};
-pub use crate::plan::linux::*;
-pub use fabric::*;
-pub use jobs::*;
-pub use nic::*;
+pub use crate::declare::PlanError;
+use crate::declare::{impossible, in_bounds};
+pub use crate::fabric::settings::*;
+pub use crate::host::settings::*;
+pub use crate::jobs::settings::*;
+pub use crate::linux::settings::*;
+pub use crate::nic::settings::*;
+pub use crate::record::settings::RecordParameters;
+pub use crate::workload::settings::*;
 pub use run::*;
-pub use traffic::*;
-
-/// Why a plan cannot run: one line.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum PlanError {
-    /// Not JSON, or not this structure.
-    #[error("the plan is not readable: {0}")]
-    Format(String),
-    /// Something in it is impossible.
-    #[error("{place}: {problem}")]
-    Impossible {
-        /// Where in the plan.
-        place: String,
-        /// What is wrong, and what was expected.
-        problem: String,
-    },
-}
-
-/// Refuses settings outside of their bounds.
-fn in_bounds<D: Declared>(place: &str, section: &D) -> Result<(), PlanError> {
-    section.check().map_err(|Refused { field, expected }| {
-        impossible(format!("{place}.{field}"), format!("expected {expected}"))
-    })
-}
-
-fn impossible(place: impl Into<String>, problem: impl Into<String>) -> PlanError {
-    PlanError::Impossible { place: place.into(), problem: problem.into() }
-}
 
 /// A whole run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -114,7 +83,7 @@ pub struct HostPlan {
     pub congestion: usize,
 }
 
-/// What a packet's headers say of its priority.
+/// Priority in a packet's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CodePointPlan {
@@ -123,9 +92,6 @@ pub struct CodePointPlan {
     /// Priority code point of the VLAN tag (802.1Q).
     pub pcp: u8,
 }
-
-/// Most code points of a plan.
-pub const MAX_CODE_POINTS: usize = 64;
 
 impl Plan {
     /// Reads and checks a plan.

@@ -1,10 +1,10 @@
-//! What the engine declares of its settings, for the front: its fields, their schema and their reference are made from it.
+//! The engine's settings as declared, for the front, which makes its fields, their schema and their reference from them.
 
 use tailback_proto::aqm::codel::FqCodelParameters;
 use tailback_proto::aqm::codel::{CodelParameters, CodelQueueParameters};
 use tailback_proto::aqm::qdisc::TbfParameters;
 use tailback_proto::aqm::qdisc::{BfifoParameters, PfifoParameters};
-use tailback_proto::aqm::red::RedArguments;
+use tailback_proto::aqm::red::{EcnParameters, RedArguments};
 use tailback_proto::aqm::sfq::SfqParameters;
 use tailback_proto::congestion::host::HostCcParameters;
 use tailback_proto::congestion::rhcc::ReceiverParameters;
@@ -14,21 +14,21 @@ use tailback_proto::parameters::Section;
 use tailback_proto::transport::rc::TransportParameters;
 use tailback_proto::transport::tcp::TcpSettings;
 
-use crate::host::cpu::CpuParameters;
-use crate::host::path::memory::DdioParameters;
-use crate::host::path::{
-    GpuParameters, MemoryParameters, PcieParameters, ReadsParameters, ReceiveBufferParameters,
-    ReceiveThresholdParameters, StallsParameters,
+use crate::fabric::settings::{
+    FailurePlan, LinkPlan, PoolParameters, SharedParameters, SwitchModelPlan, TrimmingPlan,
 };
-use crate::linux::device::CoalescingParameters;
-use crate::linux::softirq::{BqlParameters, BridgeCosts, BridgeParameters};
-use crate::linux::veth::{ConsumerParameters, VethSettings};
-use crate::plan::{
-    BridgeCorePlan, BridgePortPlan, DatagramsPlan, EcnParameters, FailurePlan, FramesPlan, LinkPlan,
-    MemoryLoadPlan, NicPlan, PingsPlan, PoolParameters, RunParameters, SharedParameters, SwitchModelPlan,
-    TcpConnectionPlan, TrimmingPlan, WriterPlan,
+use crate::host::settings::{
+    CpuParameters, DdioParameters, GpuParameters, MemoryParameters, PcieParameters, ReadsParameters,
+    ReceiveBufferParameters, ReceiveThresholdParameters, StallsParameters,
 };
+use crate::linux::settings::{
+    BqlParameters, BridgeCorePlan, BridgeCosts, BridgeParameters, BridgePortPlan, CoalescingParameters,
+    ConsumerParameters, DatagramsPlan, FramesPlan, PingsPlan, VethSettings,
+};
+use crate::nic::settings::NicPlan;
+use crate::plan::RunParameters;
 use crate::record::RecordParameters;
+use crate::workload::settings::{MemoryLoadPlan, TcpConnectionPlan, WriterPlan};
 
 /// All sections.
 pub fn sections() -> Vec<Section> {

@@ -73,7 +73,7 @@ impl Simulation {
         let first = recorder.next_sample(world.fabric.run.skips.total);
         world.fabric.run.schedule(first, Event::Sample);
         world.schedule(&plan);
-        crate::host::schedule(&mut world.fabric.run, &plan);
+        crate::host::schedule(&mut world.fabric.run, &plan.tcp_connections, plan.run.seed);
         if let Some(veth) = &plan.veth {
             world.linux.start_veths(&mut world.fabric.run, veth);
         }
@@ -105,7 +105,7 @@ impl Simulation {
     /// Writes what links carry from now on as pcapng; once, before the run.
     ///
     /// # Errors
-    /// What is wrong with the names of links; that it cannot be written.
+    /// A link has no such name, or the file cannot be written.
     pub fn capture(&mut self, settings: CaptureSettings, out: Output) -> Result<(), String> {
         if self.plan.run.skip != Skip::Never {
             return Err(self.plan.not_skipped("a capture, which has every frame").to_string());

@@ -41,7 +41,7 @@ pub trait Network {
 /// How a message came through the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passage {
-    /// What the message takes in an empty network, until its sender knows that it has arrived.
+    /// Time of the message in an empty network, until its sender knows that it has arrived.
     pub ideal: Time,
     /// How long it takes the sender's link.
     pub link: Time,
@@ -58,7 +58,7 @@ pub struct Passage {
 pub struct Arrived {
     /// Its number.
     pub message: u32,
-    /// What the message takes in an empty network.
+    /// Time of the message in an empty network.
     pub ideal: Time,
     /// How long the sender's link, at its full rate, was taken by messages posted before it.
     pub behind: Time,
@@ -77,7 +77,7 @@ pub struct Finished {
     pub computed: Time,
 }
 
-/// What ranks have to do, and how far they have come.
+/// The work of all ranks, and their progress.
 pub trait Work: Send + Sync + std::fmt::Debug {
     /// The run begins.
     fn begin(&mut self, network: &mut dyn Network);
@@ -97,7 +97,7 @@ pub trait Work: Send + Sync + std::fmt::Debug {
     fn problem(&self) -> Option<&str>;
     /// For each rank that has not finished: its host, and a line about what it waits for.
     fn waiting(&self) -> Vec<(u32, String)>;
-    /// What became of the jobs.
+    /// Results of the jobs.
     fn jobs(&self) -> Vec<JobRecord> {
         Vec::new()
     }
@@ -131,7 +131,7 @@ pub struct JobRecord {
     pub finished_ps: Vec<Option<u64>>,
     /// Its collectives and graphs in the order in which they ended, at most [`MOST_RECORDED`].
     pub parts: Vec<PartRecord>,
-    /// What ranks did, ordered by when it ended (for computing: when it began), followed by what had not
+    /// Operations of ranks, ordered by their end (computing: by its beginning), followed by those that had not
     /// ended; the first [`MOST_SPANS`].
     pub spans: Vec<SpanRecord>,
     /// For each step: how many of its collectives and graphs ended.
@@ -148,7 +148,7 @@ pub struct InputsRecord {
     pub steps: Vec<StepRecord>,
     /// How long each rank computed, ps. None: it has not finished.
     pub computed_ps: Vec<Option<u64>>,
-    /// What the last rank to finish waited for. None: ranks have not finished, or too many events were waited
+    /// The wait of the rank that finished last. None: ranks have not finished, or too many events were waited
     /// for at the same time to keep it.
     pub chain: Option<ChainRecord>,
 }
@@ -204,7 +204,7 @@ pub struct PartRecord {
     pub slowest: u32,
     /// When the first rank was done.
     pub first_end_ps: u64,
-    /// What the last rank waited for: the chain of operations that ended last, back to its beginning.
+    /// The critical path: the chain of operations that ended last, back to its beginning.
     pub chain: PartChainRecord,
 }
 
@@ -286,7 +286,7 @@ pub struct LateRecord {
     pub start_ps: u64,
     /// See `start_ps`.
     pub end_ps: u64,
-    /// What the message takes in an empty network.
+    /// Time of the message in an empty network.
     pub ideal_ps: u64,
     /// How long the sender's link was taken by messages posted before it.
     pub behind_ps: u64,
@@ -298,7 +298,7 @@ pub struct LateRecord {
 const MOST_NAMED: usize = 8;
 
 impl LateRecord {
-    /// What the message took beyond an empty network and the messages before it, ps.
+    /// Time of the message beyond an empty network and the messages before it, ps.
     pub fn excess(&self) -> u64 {
         (self.end_ps - self.start_ps).saturating_sub(self.ideal_ps + self.behind_ps)
     }

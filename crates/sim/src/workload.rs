@@ -1,4 +1,6 @@
-//! What the hosts want sent.
+//! The writers: messages that hosts post on their queue pairs.
+
+pub(crate) mod settings;
 
 use std::num::NonZeroU32;
 use tailback_proto::nic::EqualWrites;
@@ -38,7 +40,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub fn new(plan: &crate::plan::WriterPlan, mtu: u32, first_qp: u32) -> Self {
+    pub fn new(plan: &crate::workload::settings::WriterPlan, mtu: u32, first_qp: u32) -> Self {
         let writes = EqualWrites::new(plan.message.0, mtu);
         let completion_every = if plan.message.0 > SHARED_COMPLETION_BYTES { 1 } else { SHARED_COMPLETIONS };
         Writer {
@@ -110,7 +112,7 @@ impl Writer {
 }
 
 /// When the writers of a plan start: each draws from its own stream.
-pub(crate) fn start_time(plan: &crate::plan::WriterPlan, seed: u64, index: usize) -> Time {
+pub(crate) fn start_time(plan: &crate::workload::settings::WriterPlan, seed: u64, index: usize) -> Time {
     let mut stream = crate::engine::stream(seed, "writer start", index as u64);
     let offset = crate::engine::uniform(&mut stream) * plan.start_spread.0 as f64;
     plan.start + Time(offset as u64)

@@ -38,7 +38,7 @@ pub(crate) struct World {
     /// Link failures and repairs: a port of the link, and whether it is up from then on.
     pub link_changes: Vec<(u32, bool)>,
     pub nics: Nics,
-    /// What watches the counters of receiving hosts.
+    /// Agents that watch the counters of receiving hosts.
     pub agents: Vec<Agent>,
     pub tcp: Tcp,
     /// Cores and bridges of Linux hosts that forward.
@@ -53,17 +53,12 @@ impl World {
         let hosts = plan.hosts.len();
         let first_bridge = hosts + plan.switches.len();
         let nodes = first_bridge + plan.bridges.len();
-        let names: HashMap<&str, usize> = plan
-            .hosts
-            .iter()
-            .map(|h| h.name.as_str())
+        let node_names: Vec<&str> = (plan.hosts.iter().map(|h| h.name.as_str()))
             .chain(plan.switches.iter().map(|s| s.name.as_str()))
             .chain(plan.bridges.iter().map(|b| b.name.as_str()))
-            .enumerate()
-            .map(|(index, name)| (name, index))
             .collect();
-
-        let wiring = Wiring::new(plan, &names, nodes);
+        let names: HashMap<&str, usize> = node_names.iter().copied().zip(0..).collect();
+        let wiring = Wiring::new(&plan.links, &node_names, &names);
         let ports_count = wiring.ends.len();
         if ports_count * CLASSES > MAX_INDEX as usize {
             return Err(impossible("links", format!("{} are too many", plan.links.len())));
@@ -191,7 +186,12 @@ impl World {
             tcp: Tcp::default(),
             linux: Linux::default(),
         };
-        world.linux.add_bridges(&mut world.fabric, plan, &wiring.first_port[first_bridge..nodes])?;
+        world.linux.add_bridges(
+            &mut world.fabric,
+            (&plan.bridges, &plan.bridge_models),
+            plan.run.seed,
+            &wiring.first_port[first_bridge..nodes],
+        )?;
         let port_of: HashMap<usize, u32> =
             wiring.ends.iter().enumerate().map(|(port, end)| (end.link, port as u32)).collect();
         world.link_changes =
@@ -201,9 +201,14 @@ impl World {
         world.add_receivers(plan);
         world.fabric.run.active_flows = world.nics.send_qps.len();
         world.add_latency_tests(plan);
-        world.agents = agents(plan, &mut world.fabric.run, &world.nics);
+        let nic_of = |host: usize| {
+            let kind = plan.hosts[host].nic;
+            (kind, &plan.nics[kind])
+        };
+        world.agents = agents(|host| nic_of(host).1, &mut world.fabric.run, &world.nics);
         world.add_memory_loads(plan, &names);
-        world.tcp.add_connections(&mut world.fabric, &mut world.nics, plan, &names)?;
+        let connections = (&plan.tcp_connections[..], plan.run.seed);
+        world.tcp.add_connections(&mut world.fabric, &mut world.nics, connections, nic_of, &names)?;
         if let Some(veth) = &plan.veth {
             world.linux.add_veths(veth, plan.run.seed)?;
         }

@@ -21,7 +21,7 @@ fn wire_bytes(recording: &Recording, node: &str, port: &str) -> [u64; 8] {
     std::array::from_fn(of)
 }
 
-/// Whether the classes with a weight have their shares of what these sent, to 1 % of the link.
+/// True if the classes with a weight have their shares of what these sent, to 1 % of the link.
 fn check_shares(bytes: [u64; 8], weights: [u32; 8]) -> Result<(), TestCaseError> {
     let all: u64 = bytes.iter().sum();
     let sum: u32 = weights.iter().sum();
@@ -234,7 +234,7 @@ fn plan_flows(recording: &Recording) -> usize {
     recording.flows.iter().position(|flow| flow.item == "probe").expect("there are probes")
 }
 
-/// What the NIC has in one class the switch may have in another. Its pauses then name a class in which the NIC has
+/// The NIC and the switch may have the same packet in different classes. Its pauses then name a class in which the NIC has
 /// nothing: they stop nobody, and the headroom overflows.
 #[test]
 fn each_node_classifies_for_itself() {

@@ -77,7 +77,7 @@ fn hpcc_runs_the_link_at_eta_with_hardly_a_queue() {
     assert_eq!(total(&recording, "np_cnp_sent"), 0);
 }
 
-/// What the second half of an incast of sixteen under TIMELY shows.
+/// Measures of the second half of an incast of sixteen under TIMELY.
 struct TimelySeen {
     /// Share of the receiver's link, on the wire.
     utilisation: f64,
@@ -237,7 +237,7 @@ fn hpcc_hears_of_every_switch_on_the_path() {
     assert_eq!(slow_hops, 6, "the path has six links");
 }
 
-/// What telemetry adds is on the wire, and in the ideal completion time: a message alone takes exactly that.
+/// Bytes of telemetry are on the wire, and in the ideal completion time: a message alone takes exactly that.
 #[test]
 fn telemetry_takes_its_bytes_on_the_wire() {
     let mut plan = star(2);

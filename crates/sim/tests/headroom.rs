@@ -47,7 +47,7 @@ impl Link {
         self.rate.serialization(wire_bytes as u64).0
     }
 
-    /// What is left for one more packet where the rest of the time is full of the largest.
+    /// Size of one more packet where the rest of the time is full of the largest.
     fn rest(&self) -> u32 {
         let span = self.time(LARGEST) + self.time(84) + 2 * self.delay + self.response + self.latency;
         (self.rate.0 as u128 * span as u128 / BIT_PS_PER_BYTE as u128 % LARGEST as u128) as u32
@@ -83,7 +83,7 @@ impl Case {
         on_pcie + self.packets[on_pcie..].iter().position(passes).expect("enough packets")
     }
 
-    /// Whether no lossless packet is dropped with this headroom above xoff.
+    /// True if no lossless packet is dropped with this headroom above xoff.
     fn holds(&self, headroom: u64) -> bool {
         let mut simulation = Simulation::new(self.plan(headroom)).expect("the plan is possible");
         while !simulation.advance(100_000).done {}
@@ -159,7 +159,7 @@ impl Case {
     }
 }
 
-/// Whether some packet of the grid has this size on the wire.
+/// True if some packet of the grid has this size on the wire.
 fn is_packet(wire_bytes: u32) -> bool {
     (102..=LARGEST).contains(&wire_bytes) && wire_bytes % 4 == 2
 }

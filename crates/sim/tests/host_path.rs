@@ -18,7 +18,7 @@ fn run_for(mut plan: Plan, ms: u64) -> Recording {
     run(plan)
 }
 
-/// What the h1 of `memory_pair` shows under a load of its cores.
+/// Measures of the h1 of `memory_pair` under a load of its cores.
 fn under_load(lossless: bool, lines: u32) -> Recording {
     run_for(memory_pair(lossless, 65_536, 1, lines), 20)
 }

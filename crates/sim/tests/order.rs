@@ -1,4 +1,4 @@
-//! What happens in a network does not change with what else is simulated: the order of simultaneous events follows from the
+//! Events of a network do not depend on other networks in the same run: the order of simultaneous events follows from the
 //! events alone, and every link and writer has random numbers of its own.
 
 mod common;

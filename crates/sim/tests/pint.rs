@@ -229,7 +229,7 @@ fn sixteen_to_one_is_as_under_hpcc() {
     assert!(sixteenth.queue < 12.0 * 1123.0, "{sixteenth:?}");
 }
 
-/// What a digest adds is on the wire, and in the ideal completion time: a message alone takes exactly that.
+/// Bytes of a digest are on the wire, and in the ideal completion time: a message alone takes exactly that.
 #[test]
 fn a_digest_takes_its_byte_on_the_wire() {
     let mut plan = star(2);

@@ -1,4 +1,4 @@
-//! What `from_json` takes can run, and numbers that no run can have are refused in a line that names them.
+//! A plan that `from_json` takes can run, and numbers that no run can have are refused in a line that names them.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn no_time_is_too_long_for_the_clock() {
     refused("start_ps", 1 << 55);
 }
 
-/// What is declared with a greatest value is checked wherever a plan has it.
+/// A declared greatest value is checked wherever a plan has the setting.
 #[test]
 fn no_setting_is_above_what_is_declared() {
     let mut seen = 0;

@@ -164,7 +164,7 @@ fn a_ring_of_lossless_switches_ends_in_a_deadlock_and_not_in_a_hang() {
     assert!(!recording.meta.complete && recording.meta.end_ps < 100 * MS);
 }
 
-/// What stands in a deadlock is found although other traffic still moves, and without what only waits for it: the
+/// The queues in a deadlock are found although other traffic still moves, and without those that only wait for it: the
 /// ports of hosts, which are no part of the cycle.
 #[test]
 fn a_deadlock_is_found_while_another_class_still_moves() {

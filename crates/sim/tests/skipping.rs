@@ -114,7 +114,7 @@ fn a_message_ends_when_it_would() {
     }
 }
 
-/// What a step rounds off, to whole messages, is made up for: half a message too few of these would end 0.5 % late.
+/// The rounding of a step to whole messages is made up for: half a message too few of these would end 0.5 % late.
 #[test]
 fn no_part_of_a_message_is_lost() {
     let mut plan = pairs(3, 30_000);
@@ -131,7 +131,7 @@ fn no_part_of_a_message_is_lost() {
     }
 }
 
-/// What begins at a time of the plan begins then, and all that can happen before it does.
+/// Traffic begins at its time in the plan, and everything before it happens.
 #[test]
 fn nothing_of_the_plan_is_skipped() {
     let mut plan = pairs(2, 30_000);

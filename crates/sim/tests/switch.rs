@@ -1,4 +1,4 @@
-//! What a switch admits, byte by byte, and when it asks for pauses.
+//! Admission of a switch, byte by byte, and when it asks for pauses.
 
 mod common;
 

@@ -369,7 +369,7 @@ fn impossible_plans_are_refused_with_the_place() {
     assert!(refuse(&other).contains("differ in mtu"));
 }
 
-/// What the congestion control, the queues and the CPUs leave of the line rate with many connections.
+/// Share of the line rate that many connections reach with congestion control, queues and CPUs.
 #[test]
 fn an_incast_fills_the_link() {
     let mut plan = tcp_incast(16);

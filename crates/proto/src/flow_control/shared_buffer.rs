@@ -83,11 +83,13 @@ impl Group {
     }
 }
 
-/// The part of the buffer that an admitted packet is charged to.
+/// A packet that may enter the buffer: what it will be charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    Shared,
-    Headroom,
+pub struct Admission {
+    pool: usize,
+    is_lossless: bool,
+    /// True if it is charged to the headroom of its group, else to the pool.
+    pub in_headroom: bool,
 }
 
 /// Why a packet is not admitted.
@@ -221,41 +223,39 @@ impl SharedBuffer {
         bytes: u32,
         queued: impl FnOnce() -> u64,
         headroom: impl FnOnce() -> u64,
-    ) -> Result<Place, Refusal> {
+    ) -> Result<Admission, Refusal> {
         let pool = self.pool(class);
+        let is_lossless = self.is_lossless(class);
         let room = self.room(pool);
         let fits = group.shared as u64 + bytes as u64 <= self.ingress_threshold(pool) && bytes as u64 <= room;
-        if self.is_lossless(class) {
-            if fits {
-                Ok(Place::Shared)
-            } else if (group.headroom + bytes) as u64 > headroom() || bytes as u64 > self.rest.free_headroom {
-                Err(Refusal::HeadroomOverflow)
-            } else {
-                Ok(Place::Headroom)
+        if is_lossless {
+            let overflows = !fits
+                && ((group.headroom + bytes) as u64 > headroom() || bytes as u64 > self.rest.free_headroom);
+            if overflows {
+                return Err(Refusal::HeadroomOverflow);
             }
         } else if queued() + bytes as u64 > self.egress_threshold(pool) {
-            Err(Refusal::EgressThreshold)
+            return Err(Refusal::EgressThreshold);
         } else if bytes as u64 > room {
-            Err(Refusal::BufferFull)
+            return Err(Refusal::BufferFull);
         } else if !fits {
-            Err(Refusal::IngressThreshold)
-        } else {
-            Ok(Place::Shared)
+            return Err(Refusal::IngressThreshold);
         }
+        Ok(Admission { pool, is_lossless, in_headroom: !fits })
     }
 
     /// Charges an admitted packet. Returns true if the group passed xoff and must ask for a pause.
     #[inline(always)]
-    pub fn charge(&mut self, group: &mut Group, class: u8, bytes: u32, place: Place) -> bool {
-        let pool = self.pool(class);
-        if place == Place::Shared {
-            group.shared += bytes;
-            self.free[pool] -= bytes as u64;
-        } else {
+    pub fn charge(&mut self, group: &mut Group, bytes: u32, admission: Admission) -> bool {
+        let Admission { pool, is_lossless, in_headroom } = admission;
+        if in_headroom {
             group.headroom += bytes;
             self.rest.free_headroom -= bytes as u64;
+        } else {
+            group.shared += bytes;
+            self.free[pool] -= bytes as u64;
         }
-        let pauses = self.is_lossless(class)
+        let pauses = is_lossless
             && !group.pausing
             && (group.headroom > 0 || group.shared as u64 >= self.ingress_threshold(pool));
         if pauses {
@@ -348,13 +348,14 @@ mod tests {
     fn a_group_at_a_fixed_xoff_pauses_then_fills_its_headroom_then_overflows() {
         let mut buffer = buffer(|to| (to.pfc.xoff, to.pfc.xon) = (Some(Bytes(2_000)), Some(Bytes(1_000))));
         let mut group = Group::EMPTY;
-        let admit = |buffer: &SharedBuffer, group: &Group| buffer.admit(group, 3, 1_000, || 0, || 1_500);
-        assert_eq!(admit(&buffer, &group), Ok(Place::Shared));
-        assert!(!buffer.charge(&mut group, 3, 1_000, Place::Shared));
-        assert!(buffer.charge(&mut group, 3, 1_000, Place::Shared), "2,000 B reach xoff");
-        assert_eq!(admit(&buffer, &group), Ok(Place::Headroom));
-        assert!(!buffer.charge(&mut group, 3, 1_000, Place::Headroom), "it holds a pause already");
-        assert_eq!(admit(&buffer, &group), Err(Refusal::HeadroomOverflow));
+        let mut receive = || {
+            let admission = buffer.admit(&group, 3, 1_000, || 0, || 1_500)?;
+            Ok((admission.in_headroom, buffer.charge(&mut group, 1_000, admission)))
+        };
+        assert_eq!(receive(), Ok((false, false)));
+        assert_eq!(receive(), Ok((false, true)), "2,000 B reach xoff");
+        assert_eq!(receive(), Ok((true, false)), "it holds a pause already");
+        assert_eq!(receive(), Err(Refusal::HeadroomOverflow));
         assert_eq!(buffer.free_bytes(0), 998_000);
         assert!(!buffer.release(&mut group, 3, 1_000), "the headroom empties first");
         assert_eq!(group, Group { shared: 2_000, headroom: 0, pausing: true });
@@ -392,8 +393,8 @@ mod tests {
         fn receive(&mut self, (class, from, to, bytes): Packet) -> Result<bool, Refusal> {
             let (group, queued) =
                 (&mut self.groups[from][class as usize], &mut self.queued[to][class as usize]);
-            let place = self.buffer.admit(group, class, bytes, || *queued, || self.headroom)?;
-            let pauses = self.buffer.charge(group, class, bytes, place);
+            let admission = self.buffer.admit(group, class, bytes, || *queued, || self.headroom)?;
+            let pauses = self.buffer.charge(group, bytes, admission);
             *queued += bytes as u64;
             self.packets.push((class, from, to, bytes));
             Ok(pauses)

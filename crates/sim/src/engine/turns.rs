@@ -125,7 +125,7 @@ impl Turns {
         self.due[node] = Time::NEVER;
     }
 
-    /// What happens in this turn up to `last`, as far as it is known, in no order: for looking ahead.
+    /// Events of this turn up to `last`, as far as they are known, in no order: for looking ahead.
     pub fn coming(&self, last: Time) -> impl Iterator<Item = u32> + '_ {
         let known = self.own.entries.iter().take(MOST_AHEAD);
         known.filter(move |entry| time_of(**entry) <= last).map(|entry| *entry as u32)

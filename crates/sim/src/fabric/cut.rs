@@ -14,7 +14,7 @@ use super::{lane, CLASSES};
 use crate::engine::Fifo;
 use crate::event::Event;
 
-/// What crossed from one part to another in a window.
+/// Packets and pauses that crossed from one part to another in a window.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
     /// Packets on links, by the port that sent each; those of a port in their order.

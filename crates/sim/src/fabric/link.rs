@@ -12,7 +12,7 @@ use super::port::DropReason;
 use super::routing::{Adjacency, Routes};
 use super::switch::BALANCES;
 use super::{lane, Fabric, CLASSES};
-use crate::plan::Plan;
+use crate::fabric::settings::LinkPlan;
 
 /// The ports by which packets of a connection may leave, hop by hop: those of a hop are equally far away.
 #[derive(Default)]
@@ -135,7 +135,7 @@ impl Fabric {
         self.link_epochs[port] = self.link_epochs[port].wrapping_add(1);
     }
 
-    /// What waits at a port whose link failed is dropped, and pauses on it end.
+    /// Drops the packets that wait at a port whose link failed, and ends the pauses on it.
     pub fn empty_port(&mut self, port: usize) {
         for class in 0..CLASSES as u8 {
             while self.ports[port].backlogged & (1 << class) != 0 {
@@ -236,22 +236,16 @@ pub(crate) struct Wiring {
 }
 
 impl Wiring {
-    pub fn new(plan: &Plan, names: &HashMap<&str, usize>, nodes: usize) -> Wiring {
-        let mut of_node: Vec<Vec<(usize, usize)>> = vec![Vec::new(); nodes];
-        for (index, link) in plan.links.iter().enumerate() {
-            let (a, b) = (names[link.a.as_str()], names[link.b.as_str()]);
+    /// Of nodes with these names, in their order.
+    pub fn new(links: &[LinkPlan], nodes: &[&str], numbers: &HashMap<&str, usize>) -> Wiring {
+        let mut of_node: Vec<Vec<(usize, usize)>> = vec![Vec::new(); nodes.len()];
+        for (index, link) in links.iter().enumerate() {
+            let (a, b) = (numbers[link.a.as_str()], numbers[link.b.as_str()]);
             of_node[a].push((index, b));
             of_node[b].push((index, a));
         }
-        let name_of = |node: usize| match node.checked_sub(plan.hosts.len()) {
-            Some(switch) => match switch.checked_sub(plan.switches.len()) {
-                Some(bridge) => &plan.bridges[bridge].name,
-                None => &plan.switches[switch].name,
-            },
-            None => &plan.hosts[node].name,
-        };
-        let mut ends: Vec<End> = Vec::with_capacity(plan.links.len() * 2);
-        let mut first_port = Vec::with_capacity(nodes + 1);
+        let mut ends: Vec<End> = Vec::with_capacity(links.len() * 2);
+        let mut first_port = Vec::with_capacity(nodes.len() + 1);
         let mut open: HashMap<usize, usize> = HashMap::new();
         for (node, own) in of_node.iter().enumerate() {
             first_port.push(ends.len());
@@ -273,7 +267,7 @@ impl Wiring {
                     link,
                     stream: 2 * link as u64 + peer.is_some() as u64,
                     peer: peer.unwrap_or(usize::MAX),
-                    name: format!("{}:{}{number}", name_of(node), name_of(peer_node)),
+                    name: format!("{}:{}{number}", nodes[node], nodes[peer_node]),
                 });
             }
         }

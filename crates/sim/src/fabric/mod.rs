@@ -1,6 +1,6 @@
 //! Links, ports and switches.
 //!
-//! What leaves the fabric is handed over as a value: a packet that has reached a node ([`Arrived`]), or a host whose port may
+//! Whatever leaves the fabric is returned as a value: a packet that has reached a node ([`Arrived`]), or a host whose port may
 //! send. Nothing here knows what a host does with either.
 
 pub(crate) mod cut;
@@ -9,11 +9,13 @@ pub(crate) mod packet;
 pub(crate) mod pfc;
 pub(crate) mod port;
 pub(crate) mod routing;
+pub(crate) mod settings;
 pub(crate) mod switch;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use tailback_proto::aqm::red::EcnParameters;
 use tailback_proto::flow_control::pfc::{PauseSink, Watchdog};
 use tailback_proto::scheduling::Ets;
 use tailback_proto::units::{Rate, Time};
@@ -26,9 +28,10 @@ use crate::fabric::port::{
     byte_time, CaptureNote, ClassQueue, DropsByLane, Link, Port, LOSSY, RECLASSIFIES, WEIGHTED,
 };
 use crate::fabric::routing::Routes;
+pub use crate::fabric::settings::{CLASSES, MAX_CODE_POINTS};
 use crate::fabric::switch::{IngressGroup, Marking, Switch};
 use crate::gauge::PauseLogs;
-use crate::plan::{EcnParameters, MAX_CODE_POINTS};
+
 use crate::run::Run;
 
 /// The fabric, and the packets and the time of the run that it is in.
@@ -39,7 +42,7 @@ pub(crate) struct Fabric {
     pub telemetry: Telemetry,
     /// Where it is cut in parts that have a core each.
     pub cut: Cut,
-    /// What ports that are captured did in this event.
+    /// Frames of captured ports in this event.
     pub taps: Vec<CaptureNote>,
     /// Hosts: the first nodes. Switches come next, then bridges.
     pub hosts: usize,
@@ -140,9 +143,6 @@ impl Fabric {
 }
 
 // Traffic classes, and tables with an entry for each port and class.
-
-/// Traffic classes, priorities and priority groups: 802.1Q has eight of each.
-pub const CLASSES: usize = 8;
 
 /// Index of a (port, class) pair in the tables that hold one entry for each.
 pub(crate) fn lane(port: usize, class: u8) -> usize {

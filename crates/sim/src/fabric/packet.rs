@@ -183,7 +183,7 @@ impl Packet {
     }
 }
 
-/// What became of data packets.
+/// Fates of data packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DataTally {
     pub sent: u64,
@@ -229,7 +229,7 @@ impl Linked for Packet {
 //
 // Leaves out: that the header grows from hop to hop (its size on the wire is the same from the start).
 
-/// What a packet carries.
+/// Payload of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     /// In an answer: when the packet that it answers was sent.
@@ -260,7 +260,7 @@ const EMPTY: Entry = Entry {
     hop: [HopTelemetry { at: Time::ZERO, tx_bytes: 0, queue_bytes: 0, rate: Rate(1) }; MAX_HOPS],
 };
 
-/// What switches keep for digests.
+/// State of switches for digests.
 #[derive(Debug)]
 struct Digesting {
     digests: Digests,

@@ -1,4 +1,4 @@
-//! What PFC does: pauses are asked for, travel, take effect and end.
+//! PFC: pauses are asked for, travel, take effect and end.
 
 use std::collections::{BTreeMap, VecDeque};
 use tailback_proto::flow_control::pfc::{pause_span, Action, PauseSource, Watchdog};

@@ -51,7 +51,7 @@ pub(crate) struct Port {
     pub last_class: u8,
     /// Classes whose pause or resume waits to be sent.
     pub pfc_pending: u8,
-    /// What happens to packets behind it, [`LOSSY`] and [`RECLASSIFIES`]; who else is notified of what it sends:
+    /// Fates of packets behind it, [`LOSSY`] and [`RECLASSIFIES`]; who else is notified of what it sends:
     /// [`WEIGHTED`], [`TAPPED`]; and whether another core has the node behind it: [`CUT`].
     pub flags: u8,
     /// True if the link behind it works.
@@ -171,7 +171,7 @@ pub(crate) struct ClassQueue {
     pub bytes: u32,
     pub max_bytes: u32,
     pub over_time: OverTime,
-    /// What came in: by what waited here, or was sent at once.
+    /// Packets that came in, whether they waited here or were sent at once.
     pub rx_packets: u64,
     pub rx_bytes: u64,
     pub tx_packets: u64,

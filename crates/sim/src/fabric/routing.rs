@@ -14,7 +14,7 @@ use tailback_proto::units::Time;
 
 use super::packet::{Packet, PacketKind};
 use crate::engine::{mix, stream, Stream};
-use crate::plan::LoadBalancing;
+use crate::fabric::settings::LoadBalancing;
 
 /// Bits of a table entry that hold the number of ports in a set; the rest is where the set begins.
 const COUNT_BITS: u32 = 10;

@@ -3,9 +3,9 @@
 //! The buffer is [`tailback_proto::flow_control::shared_buffer`]. ECN is decided at dequeue, by the queue that the packet
 //! leaves behind.
 
-use tailback_proto::aqm::red::EcnThresholds;
+use tailback_proto::aqm::red::{EcnParameters, EcnThresholds};
 use tailback_proto::flow_control::pfc::WatchdogParameters;
-use tailback_proto::flow_control::shared_buffer::{class_bits, Group, Place, Refusal, SharedBuffer};
+use tailback_proto::flow_control::shared_buffer::{class_bits, Group, Refusal, SharedBuffer};
 use tailback_proto::units::Time;
 use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
@@ -15,8 +15,8 @@ use super::routing::Balancer;
 use super::{class_table, lane, ClassOf, Fabric, CLASSES};
 use crate::engine::{prefetch, uniform};
 use crate::event::Event;
+use crate::fabric::settings::{LoadBalancing, SwitchModelPlan, TrimmingPlan};
 use crate::gauge::OverTime;
-use crate::plan::{EcnParameters, LoadBalancing, SwitchModelPlan, TrimmingPlan};
 
 /// A (port, class) pair of the switch is in a pause storm.
 pub(crate) const IN_PAUSE_STORM: u8 = 1;
@@ -27,7 +27,7 @@ pub(crate) const BALANCES: u8 = 2;
 /// It trims packets.
 pub(crate) const TRIMS: u8 = 4;
 
-/// What packets need of a switch: one cache line.
+/// The part of a switch that every packet needs: one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Switch {
@@ -39,7 +39,7 @@ pub(crate) struct Switch {
     pub cold: Box<ColdSwitch>,
 }
 
-/// What packets seldom need of a switch.
+/// The part of a switch that few packets need.
 #[derive(Debug)]
 pub(crate) struct ColdSwitch {
     /// Its (port, class) pairs in a pause storm.
@@ -195,8 +195,8 @@ impl Fabric {
         let group = &mut self.groups[(in_port, class)];
         let queued = || self.queues[(out_port, class)].bytes as u64;
         let headroom = || self.links[in_port].headroom_bytes;
-        let place = match s.buffer.admit(&group.held, class, bytes, queued, headroom) {
-            Ok(place) => place,
+        let admission = match s.buffer.admit(&group.held, class, bytes, queued, headroom) {
+            Ok(admission) => admission,
             Err(Refusal::HeadroomOverflow) => {
                 let pausing = group.held.pausing;
                 self.lossless_drop(in_port, class);
@@ -218,7 +218,7 @@ impl Fabric {
             }
         };
         let mut p = &mut self.ports[out_port];
-        if p.is_idle(self.run.now, class) && place == Place::Shared && !group.held.pausing {
+        if p.is_idle(self.run.now, class) && !admission.in_headroom && !group.held.pausing {
             // It leaves at once: what follows would come to the same.
             group.max_bytes = group.max_bytes.max(group.held.bytes() + bytes);
             group.max_shared = group.max_shared.max(group.held.shared + bytes);
@@ -237,7 +237,7 @@ impl Fabric {
             return;
         }
         group.integrate(self.run.now);
-        let pauses = s.buffer.charge(&mut group.held, class, bytes, place);
+        let pauses = s.buffer.charge(&mut group.held, bytes, admission);
         group.max_shared = group.max_shared.max(group.held.shared);
         group.max_headroom = group.max_headroom.max(group.held.headroom);
         group.max_bytes = group.max_bytes.max(group.held.bytes());

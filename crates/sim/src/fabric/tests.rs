@@ -10,7 +10,7 @@ use super::NewPort;
 use super::{Arrived, Fabric, CLASSES};
 use super::{Classes, ONE_CLASS};
 use crate::event::Event;
-use crate::plan::{LoadBalancing, SwitchModelPlan};
+use crate::fabric::settings::{LoadBalancing, SwitchModelPlan};
 
 /// A port at 8 Gbit/s, a byte a nanosecond, 100 ns from its peer.
 pub(crate) fn port(owner: usize, peer: usize) -> NewPort<'static> {

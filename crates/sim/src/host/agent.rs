@@ -10,8 +10,8 @@ use tailback_proto::congestion::rhcc::{Receiver, ReceiverParameters};
 use tailback_proto::units::Time;
 
 use crate::event::Event;
+use crate::nic::settings::NicPlan;
 use crate::nic::Nics;
-use crate::plan::{NicPlan, Plan};
 use crate::run::Run;
 
 const PS_PER_S: u128 = 1_000_000_000_000;
@@ -81,12 +81,11 @@ impl Agent {
 }
 
 /// Puts an agent on each host that receives and is to have one.
-pub(crate) fn agents(plan: &Plan, run: &mut Run, nics: &Nics) -> Vec<Agent> {
+pub(crate) fn agents<'a>(nic_of: impl Fn(usize) -> &'a NicPlan, run: &mut Run, nics: &Nics) -> Vec<Agent> {
     let receiving: BTreeSet<u16> = nics.send_qps.iter().map(|s| s.dst).collect();
     let mut agents = Vec::new();
     for host in receiving {
-        let nic = plan.hosts[host as usize].nic;
-        let Some((interval, control)) = agent_control(&plan.nics[nic]) else { continue };
+        let Some((interval, control)) = agent_control(nic_of(host as usize)) else { continue };
         run.schedule(Time::ZERO, Event::AgentSample(agents.len() as u32));
         agents.push(Agent { host: host as u32, interval, control, level_changes: 0 });
     }
@@ -98,7 +97,7 @@ fn iio_cycles(byte_ps: u128, clock_hz: u64) -> u64 {
     (byte_ps * clock_hz as u128 / (CACHE_LINE_BYTES as u128 * PS_PER_S)) as u64
 }
 
-/// What watches the counters of a host with such a NIC, and how often.
+/// The control of the agent of a host with such a NIC, and the interval at which it reads the counters.
 fn agent_control(plan: &NicPlan) -> Option<(Time, Control)> {
     if let Some(receiver) = plan.rhcc.as_ref().and_then(|rhcc| rhcc.receiver) {
         return Some((receiver.sample_interval, Control::Rhcc(receiver, Default::default())));

@@ -15,9 +15,7 @@
 
 use std::collections::VecDeque;
 use tailback_proto::nic::Standing;
-use tailback_proto::parameters::DELAYS;
-use tailback_proto::transport::tcp::BURST_BYTES;
-use tailback_proto::units::{Bytes, Hertz, Time};
+use tailback_proto::units::Time;
 
 use super::socket::{Descriptor, TxBurst, TxRing, Work};
 use super::Tcp;
@@ -28,48 +26,8 @@ use crate::fabric::packet::CWR;
 use crate::fabric::port::DropReason;
 use crate::fabric::{Fabric, CLASSES};
 use crate::gauge::{Gauge, QueuedAt};
+use crate::host::settings::CpuParameters;
 use crate::nic::{Nics, ETHERNET};
-
-tailback_proto::parameters! {
-    /// The CPU of every host, of which TCP takes a part and RDMA none; no effect where no traffic is tcp.
-    pub struct CpuParameters {
-        /// Cores, each with a receive ring and an interrupt; a hash spreads connections over them (RSS).
-        cores: u32 = 16, in 1..=1024,
-            source "assumption: a server of 2016 or 2017 with two processors of 8 cores (Xeon E5-2600 v4)";
-        /// Cycles of a core in a second.
-        clock: Hertz = Hertz(2_600_000_000), in Hertz(1_000_000)..=Hertz(100_000_000_000),
-            source "assumption: Xeon E5-2600 v4 at 8 cores";
-        /// Packets that a receive ring holds; more are dropped.
-        rx_ring: u32 = 1024, in 1..=1_048_576, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE = 10";
-        /// An interrupt comes at most this long after a packet.
-        interrupt_delay: Time = Time::from_us(8), in DELAYS,
-            source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_RX_CQ_MODERATION_USEC_FROM_CQE";
-        /// An interrupt comes at once when this many packets wait.
-        interrupt_packets: u32 = 32, in 1..=65_535,
-            source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_RX_CQ_MODERATION_PKTS";
-        /// Packets of a poll.
-        napi_budget: u32 = 64, in 1..=65_535, source "Linux netdevice.h: NAPI_POLL_WEIGHT";
-        /// Most that neighbouring segments of a connection are merged into before they go up the stack (GRO); 0: off.
-        gro: Bytes = Bytes(64 << 10), in BURST_BYTES, source "Linux netdevice.h: GRO_LEGACY_MAX_SIZE";
-        /// Cycles of an interrupt and of the begin and end of its polls.
-        cycles_per_interrupt: f64 = 2500.0, in CYCLES_PER_UNIT,
-            source "assumption: about a microsecond, the usual price of an interrupt and a softirq";
-        /// Cycles of a packet in the driver and in GRO.
-        cycles_per_packet: f64 = 700.0, in CYCLES_PER_UNIT,
-            source format!("assumption: of the order of {CAI}, section 3: about a million packets per second and core \
-                without GRO");
-        /// Cycles of each unit that goes through the stack: merged segments up, an ACK or a burst down.
-        cycles_per_segment: f64 = 3000.0, in CYCLES_PER_UNIT,
-            source format!("assumption: of the order of {CAI}, section 3; a microsecond of IP, TCP and the socket");
-        /// Cycles of copying a byte between kernel and application.
-        cycles_per_byte: f64 = 0.32, in CYCLES_PER_UNIT,
-            source format!("assumption: worked out from {CAI}: 42 Gbit/s a receiving core of 3.4 GHz are 0.65 cycles \
-                a byte, half of them copying");
-    }
-}
-
-const CAI: &str = "Cai et al., \"Understanding Host Network Stack Overheads\", SIGCOMM 2021";
-const CYCLES_PER_UNIT: std::ops::RangeInclusive<f64> = 0.0..=1e9;
 
 /// A kind of CPU, and the NIC settings that its drivers chose.
 #[derive(Clone, Debug)]
@@ -130,7 +88,7 @@ impl Batch {
         self.start + model.time(self.cycles.iter().sum())
     }
 
-    /// What it took by purpose: whole picoseconds, which add up.
+    /// Time by purpose: whole picoseconds, which add up.
     pub(super) fn times(&self, model: &CpuModel) -> [Time; PURPOSES] {
         let (mut sum, mut before) = (0.0, Time::ZERO);
         self.cycles.map(|cycles| {
@@ -158,7 +116,7 @@ pub(crate) struct HostCore {
     pub(super) polling: bool,
     /// The next poll pays for an interrupt.
     pub(super) interrupted: bool,
-    /// What waits for softirq time besides the ring.
+    /// Work that waits for softirq time besides the ring.
     pub(super) softirqs: VecDeque<u32>,
     pub rx_packets: u64,
     pub rx_bytes: u64,
@@ -213,7 +171,7 @@ impl Cpus {
         self.hosts[host].as_ref().expect("a core belongs to a CPU")
     }
 
-    /// What waits in the receive rings of a host that has a CPU.
+    /// Packets that wait in the receive rings of a host that has a CPU.
     pub fn backlog(&mut self, host: usize) -> &mut Gauge {
         &mut self.hosts[host].as_mut().expect("the host has a CPU").backlog
     }

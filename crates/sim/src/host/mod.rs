@@ -6,20 +6,23 @@
 pub(crate) mod agent;
 pub(crate) mod cpu;
 pub(crate) mod path;
+pub(crate) mod settings;
 pub(crate) mod socket;
 
 use std::collections::HashMap;
 use tailback_proto::transport::tcp::{TcpReceiver, TcpSender};
 use tailback_proto::units::Time;
 
+use crate::declare::PlanError;
 use crate::event::Event;
 use crate::fabric::Fabric;
 use crate::host::cpu::Cpus;
 use crate::host::socket::{Connection, Group, Sockets, Stack, TxRings, RECEIVER, SENDER};
 use crate::nic::queue_pair::QpState;
+use crate::nic::settings::NicPlan;
 use crate::nic::Nics;
-use crate::plan::{Plan, PlanError};
 use crate::run::Run;
+use crate::workload::settings::TcpConnectionPlan;
 
 /// The TCP of all hosts: their CPUs, their connections, and their transmit rings.
 #[derive(Debug, Default)]
@@ -32,25 +35,26 @@ pub(crate) struct Tcp {
 // Connections, and the CPUs and rings that they need, are built from the plan.
 
 impl Tcp {
-    /// Sets up the connections of a checked plan, and the CPUs that they need.
-    pub fn add_connections(
+    /// Sets up the connections of a checked plan, and the CPUs that they need. `nic_of` gives a host's kind of NIC, with its number.
+    pub fn add_connections<'a>(
         &mut self,
         fabric: &mut Fabric,
         nics: &mut Nics,
-        plan: &Plan,
+        (connections, seed): (&[TcpConnectionPlan], u64),
+        nic_of: impl Fn(usize) -> (usize, &'a NicPlan),
         names: &HashMap<&str, usize>,
     ) -> Result<(), PlanError> {
         self.sockets.first_flow = nics.send_qps.len() as u32;
         let mut stack_of: HashMap<usize, u16> = HashMap::new();
         let mut numbers: HashMap<(usize, usize), u32> = HashMap::new();
-        for (index, group) in plan.tcp_connections.iter().enumerate() {
+        for (index, group) in connections.iter().enumerate() {
             let ends = [names[group.src.as_str()], names[group.dst.as_str()]];
             let mut stacks = [0; 2];
             for (host, stack) in ends.into_iter().zip(&mut stacks) {
-                let nic = &plan.nics[plan.hosts[host].nic];
+                let (kind, nic) = nic_of(host);
                 let (Some(tcp), Some(cpu)) = (&nic.tcp, &nic.cpu) else { unreachable!("it was checked") };
                 self.cpus.add(host, cpu);
-                *stack = *stack_of.entry(plan.hosts[host].nic).or_insert_with(|| {
+                *stack = *stack_of.entry(kind).or_insert_with(|| {
                     self.sockets.stacks.push(Stack::new(tcp));
                     self.sockets.stacks.len() as u16 - 1
                 });
@@ -69,7 +73,7 @@ impl Tcp {
                 bytes: group.bytes.map(|bytes| bytes.0),
             });
             for connection in first..first + group.connections {
-                let cores = ends.map(|host| self.cpus.rss(host, plan.run.seed, connection as u64));
+                let cores = ends.map(|host| self.cpus.rss(host, seed, connection as u64));
                 let classes = ends.map(|host| fabric.classes.of(host)[group.code_point as usize]);
                 let ports = ends.map(|host| nics[host].port);
                 let rings = [0, 1].map(|end| self.rings.ring(cores[end], classes[end], ports[end]));
@@ -114,9 +118,9 @@ impl Tcp {
 }
 
 /// Schedules the starts and stops of all connections: each group of connections draws from its own stream.
-pub(crate) fn schedule(run: &mut Run, plan: &Plan) {
-    for (index, group) in plan.tcp_connections.iter().enumerate() {
-        let mut stream = crate::engine::stream(plan.run.seed, "tcp start", index as u64);
+pub(crate) fn schedule(run: &mut Run, connections: &[TcpConnectionPlan], seed: u64) {
+    for (index, group) in connections.iter().enumerate() {
+        let mut stream = crate::engine::stream(seed, "tcp start", index as u64);
         let offset = crate::engine::uniform(&mut stream) * group.start_spread.0 as f64;
         let start = group.start + Time(offset as u64);
         run.schedule(start, Event::TcpStart(index as u32));

@@ -29,12 +29,12 @@ use crate::fabric::Fabric;
 use crate::gauge::QueuedAt;
 use crate::nic::queue_pair::QpState;
 use crate::nic::{Ethernet, Nics};
-use crate::plan::TcpSettings;
+use tailback_proto::transport::tcp::TcpSettings;
 
-/// What an application writes or reads at once: iperf3's default block.
+/// Bytes that an application writes or reads at once: iperf3's default block.
 const BLOCK_BYTES: u64 = 128 << 10;
 
-/// What waits for a core: a connection and what to do with it.
+/// Work that waits for a core: a connection and the action on it.
 #[derive(Clone, Copy)]
 enum Softirq {
     Transmit,
@@ -426,7 +426,7 @@ pub(crate) struct Connection {
     pub packets_sent: u64,
     /// Those of them that had been sent before.
     pub packets_retransmitted: u64,
-    /// What its application read.
+    /// Bytes that its application read.
     pub bytes_read: u64,
     pub duplicate_packets: u64,
 }
@@ -467,7 +467,7 @@ pub(super) enum Held {
     },
 }
 
-/// What TCP headers say that a packet has no room for. Lies beside the packet arena, indexed like it, and takes no
+/// TCP header fields that a packet has no room for. They lie beside the packet arena, indexed like it, and take no
 /// memory where there is no TCP.
 #[derive(Debug, Default)]
 pub(crate) struct Headers {
@@ -530,7 +530,7 @@ impl Stack {
 // Leaves out: the number of descriptors of a ring (TCP small queues keep them few), what fetching them takes, and the
 // interrupts that tell the driver what has left.
 
-/// What a core handed to the NIC.
+/// Descriptor that a core handed to the NIC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Descriptor {
     /// When it did.
@@ -580,13 +580,13 @@ pub(crate) struct TxRing {
     pub(super) class: u8,
     /// True if it is in the NIC's ready ring, or has an event that will put it there.
     pub(super) scheduled: bool,
-    /// What waits in it, which nothing records: payload of bursts, and frames.
+    /// Payload of bursts and frames that wait in it; nothing records this.
     #[cfg(debug_assertions)]
     pub waiting: crate::gauge::Gauge,
 }
 
 impl TxRing {
-    /// What a core hands over comes into it.
+    /// A core hands over a burst or a frame.
     #[inline(always)]
     pub(super) fn note_comes(&mut self, _now: Time, _packets: &Arena<Packet>, _descriptor: &Descriptor) {
         #[cfg(debug_assertions)]
@@ -669,7 +669,7 @@ impl TxRings {
 const GRO_FLOWS: u32 = 8;
 
 impl Tcp {
-    /// What a poll took from a ring goes through GRO and then up the stack.
+    /// Packets that a poll took from a ring go through GRO and then up the stack.
     pub fn receive_polled(
         &mut self,
         fabric: &mut Fabric,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tailback_proto::units::Time;
 
 use super::graph::{Builder, Graph, Operation};
-use crate::plan::{Algorithm, CollectiveKind, CollectivePlan, JobPlan, StepWork};
+use crate::jobs::settings::{Algorithm, CollectiveKind, CollectivePlan, JobPlan, StepWork};
 use crate::work::{Arrived, LateRecord, PartChainRecord, PartRecord};
 
 /// The operations of a collective among the ranks of a job.
@@ -159,7 +159,7 @@ impl Phases<'_> {
         ready
     }
 
-    /// What came is reduced with what the rank has: the operations after which that is done.
+    /// Reduces received data with the rank's own. Returns the operations after which that is done.
     fn reduced(&mut self, rank: u32, bytes: u64, came: u32, own: &[u32]) -> Vec<u32> {
         let mut after = vec![came];
         after.extend_from_slice(own);
@@ -357,7 +357,7 @@ struct Begun {
     ideal: Option<Time>,
     behind: Time,
     resent: u64,
-    /// What the operation that it waited for last had come to; none: it waited for its rank.
+    /// Result of the operation that it waited for last; none: it waited for its rank.
     chain: Option<Arc<PartChainRecord>>,
 }
 
@@ -385,7 +385,7 @@ pub(super) struct RunningGraph {
     left_of: Vec<u32>,
     left: usize,
     first_end: Time,
-    /// What ended last: its rank, when, and its chain.
+    /// The operation that ended last: its rank, its end, and its chain.
     last: Option<(u32, Time, Arc<PartChainRecord>)>,
 }
 
@@ -453,7 +453,7 @@ impl RunningGraph {
         (state >= BEGUN_FLAG && state != ENDED_STATE).then_some((state & !BEGUN_FLAG) as usize)
     }
 
-    /// What a message took in the network.
+    /// Time of a message in the network.
     pub fn carried(&mut self, operation: u32, arrived: &Arrived) {
         let place = self.place(operation).expect("it is under way");
         let begun = &mut self.begun[place];
@@ -513,7 +513,7 @@ impl RunningGraph {
         Some((first, self.place(first).is_some()))
     }
 
-    /// What became of it.
+    /// Its result.
     pub fn record(&self) -> PartRecord {
         let joined = || self.joined.iter().flatten();
         let begin = joined().min().copied().unwrap_or(Time::ZERO);

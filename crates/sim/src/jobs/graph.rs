@@ -6,7 +6,7 @@ use tailback_proto::units::Time;
 
 use super::collective;
 use crate::engine::mix;
-use crate::plan::{JobPlan, Operations, StepPlan, StepWork};
+use crate::jobs::settings::{JobPlan, Operations, StepPlan, StepWork};
 use crate::work::{JobRecord, SpanRecord};
 
 /// An operation of a rank.
@@ -16,7 +16,7 @@ pub(crate) struct Operation {
     pub what: StepWork,
 }
 
-/// What waits for what, by number.
+/// A graph of operations, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     /// Those that wait for `i` are `next[first[i]..first[i + 1]]`.
@@ -194,7 +194,7 @@ pub(super) struct Rank {
     pub computed: Time,
 }
 
-/// What a rank's steps wait for.
+/// Reason why a rank does not go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum RankActivity {
     #[default]
@@ -207,7 +207,7 @@ pub(super) enum RankActivity {
     Over,
 }
 
-/// What a rank does next.
+/// The next action of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
     Wait,
@@ -239,7 +239,7 @@ impl Job {
         Arc::clone(known.get_or_insert_with(|| Arc::new(collective::graph(plan, collective))))
     }
 
-    /// What a rank does now.
+    /// The action of a rank now.
     pub fn next(&mut self, number: u32, now: Time) -> NextStep {
         let rank = &mut self.ranks[number as usize];
         if !rank.busy {
@@ -367,7 +367,7 @@ pub fn circle(operations: &Operations) -> Option<Vec<u32>> {
     listed(operations).circle()
 }
 
-/// What waits for what, as they are listed.
+/// The dependencies of operations, in the order of the list.
 fn listed(operations: &Operations) -> Waiting {
     let after = |place: usize| operations.after(place).zip(std::iter::repeat(place as u32));
     Waiting::new(operations.len(), (0..operations.len()).flat_map(after))

@@ -10,15 +10,17 @@
 
 mod collective;
 mod graph;
+pub(crate) mod settings;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tailback_proto::units::Time;
 
+use crate::declare::PlanError;
 use crate::engine::NumberMap;
 use crate::jobs::collective::RunningGraph;
 use crate::jobs::graph::{Job, NextStep, RankActivity};
-use crate::plan::{Plan, PlanError, QueuePairs, StepPlan, StepWork};
+use crate::jobs::settings::{JobPlan, QueuePairs, StepPlan, StepWork};
 use crate::work::{
     Arrived, DomainLinks, Finished, JobRecord, Message, Network, SpanRecord, Work, MOST_RECORDED,
 };
@@ -28,7 +30,7 @@ pub use crate::jobs::graph::circle;
 /// An operation of a part, by their places.
 type OperationIndex = (u32, u32);
 
-/// What a time that was asked for means.
+/// Meaning of a timer.
 #[derive(Clone, Copy, Debug)]
 enum Timer {
     /// The ranks of a job begin.
@@ -41,7 +43,7 @@ enum Timer {
     Operation(OperationIndex),
 }
 
-/// What is to be done before anything else happens.
+/// A task that comes before any other event.
 #[derive(Clone, Copy, Debug)]
 enum Task {
     /// An operation has all it waited for.
@@ -71,13 +73,17 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Of a checked plan.
+    /// Of a checked plan, with the names of its traffic items and hosts.
     ///
     /// # Errors
     /// One line, where a graph cannot be.
-    pub fn new(plan: &Plan) -> Result<Jobs, PlanError> {
+    pub fn new(
+        plans: &[JobPlan],
+        items: &[String],
+        host_name: impl Fn(usize) -> String,
+    ) -> Result<Jobs, PlanError> {
         let mut jobs = Vec::new();
-        for (index, job) in plan.jobs.iter().enumerate() {
+        for (index, job) in plans.iter().enumerate() {
             let impossible =
                 |problem: String| PlanError::Impossible { place: format!("jobs[{index}]"), problem };
             let (mut graphs, mut own) = (Vec::new(), job.clone());
@@ -90,10 +96,10 @@ impl Jobs {
                     StepPlan::Compute(_) | StepPlan::Collective(_) => None,
                 });
             }
-            let hosts = job.ranks.iter().map(|&host| plan.hosts[host as usize].name.clone()).collect();
+            let hosts = job.ranks.iter().map(|&host| host_name(host as usize)).collect();
             let record = JobRecord {
                 name: job.name.clone(),
-                item: plan.flows.items[job.item].clone(),
+                item: items[job.item].clone(),
                 hosts,
                 finished_ps: vec![None; job.ranks.len()],
                 parts_ended: vec![0; job.steps.len()],
@@ -337,7 +343,7 @@ impl Work for Jobs {
 }
 
 impl Jobs {
-    /// What a rank that has not finished waits for.
+    /// The operation that an unfinished rank waits for, in words.
     fn what_for(&self, job: &Job, rank: u32) -> String {
         let RankActivity::Part(iteration, step) = job.ranks[rank as usize].doing else {
             return "it had not taken its last step".into();

@@ -1,4 +1,4 @@
-//! What the channels of a port's device do: they take packets from the wire and put them on it, interrupt and are polled.
+//! Channels of a port's device: they take packets from the wire and put them on it, interrupt and are polled.
 
 use std::collections::VecDeque;
 use tailback_proto::flow_control::byte_queue_limits::Dql;
@@ -6,6 +6,7 @@ use tailback_proto::interrupts::{Dim, Profile, Sample, RX_CQE, TX_EQE};
 use tailback_proto::units::Time;
 use tailback_proto::wire::FCS_BYTES;
 
+use super::settings::CoalescingParameters;
 use super::softirq::{Unit, NAPI_WEIGHT};
 use super::Linux;
 use crate::cores::Purpose;
@@ -247,7 +248,7 @@ impl Linux {
 //
 // Leaves out: descriptors that hold several packets, segmentation, and the completion of several packets by one entry.
 
-/// What a core is doing with a channel.
+/// Work of a core on a channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ChannelState {
     Nothing,
@@ -258,7 +259,7 @@ pub(super) enum ChannelState {
     Send(u32),
 }
 
-/// What a packet costs the core of a channel.
+/// Time that a packet takes on the core of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     pub receive: Time,
@@ -421,20 +422,7 @@ impl Channel {
 // Sources: `ethtool -C` (usecs and frames, whichever is first; adaptive: lib/dim), Linux mlx5 (two modes of the timer: of
 // receive queues restart it with every packet, CQE mode; transmit queues with every interrupt, EQE mode).
 
-tailback_proto::parameters! {
-    /// When completions interrupt a core, as ethtool -C has it.
-    pub struct CoalescingParameters {
-        /// Dynamic moderation chooses usecs and frames (adaptive-rx, adaptive-tx).
-        adaptive: bool = true, source "Linux mlx5 en.h: on";
-        /// An interrupt comes this long after a packet; without effect where it is adaptive.
-        usecs: u32 = 16, in 0..=65_535,
-            source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_USEC; of receive queues the driver's default is adaptive";
-        /// An interrupt comes with this many packets; without effect where it is adaptive.
-        frames: u32 = 32, in 1..=65_535, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_PKTS";
-    }
-}
-
-/// What starts the timer.
+/// Event that starts the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The last packet.

@@ -297,7 +297,8 @@ impl Linux {
 mod tests {
     use super::*;
     use crate::fabric::packet::{Amount, Detail, Packet, PacketKind, NONE};
-    use crate::plan::{CoalescingParameters, PfifoParameters, Plan, QdiscPlan};
+    use crate::linux::settings::{CoalescingParameters, PfifoParameters, QdiscPlan};
+    use crate::plan::Plan;
     use crate::world::World;
     use crate::Simulation;
     use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;

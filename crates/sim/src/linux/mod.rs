@@ -2,6 +2,7 @@
 
 pub(crate) mod device;
 pub(crate) mod egress;
+pub(crate) mod settings;
 pub(crate) mod softirq;
 #[cfg(test)]
 mod tests;
@@ -11,13 +12,14 @@ use tailback_proto::aqm::qdisc::{DropReason, Skb};
 use tailback_proto::flow_control::byte_queue_limits::{Dql, DqlParameters};
 use tailback_proto::units::Time;
 
+use crate::declare::PlanError;
 use crate::engine::stream;
 use crate::fabric::Fabric;
 use crate::gauge::Gauge;
 use crate::linux::device::{Channel, Costs, Mode, Moderation, TxQueue};
 use crate::linux::egress::Egress;
+use crate::linux::settings::{BridgeModelPlan, BridgePlan};
 use crate::linux::softirq::{Bridge, BridgePort, CoreModel, LinuxCore, Napi, Output, SendCosts, Thread};
-use crate::plan::{BridgeModelPlan, Plan, PlanError};
 
 /// All Linux hosts of a run.
 #[derive(Debug, Default)]
@@ -38,7 +40,7 @@ pub(crate) struct Linux {
     pub veths: veth::Veths,
 }
 
-/// What a [`crate::event::Event::LinuxTimer`] stands for.
+/// The timer of a [`crate::event::Event::LinuxTimer`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timer {
     /// The watchdog of an end of a veth pair.
@@ -62,13 +64,14 @@ impl Linux {
     pub(crate) fn add_bridges(
         &mut self,
         fabric: &mut Fabric,
-        plan: &Plan,
+        (bridges, models): (&[BridgePlan], &[BridgeModelPlan]),
+        seed: u64,
         first_ports: &[usize],
     ) -> Result<(), PlanError> {
         self.first_bridge_port = first_ports.first().copied().unwrap_or(fabric.ports.len());
-        for (number, bridge) in plan.bridges.iter().enumerate() {
-            let model = &plan.bridge_models[bridge.model];
-            self.add_bridge(fabric, plan.run.seed, &bridge.name, model, first_ports[number] as u32)?;
+        for (number, bridge) in bridges.iter().enumerate() {
+            let model = &models[bridge.model];
+            self.add_bridge(fabric, seed, &bridge.name, model, first_ports[number] as u32)?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::fabric::packet::Detail;
 use crate::fabric::packet::Telemetry;
 use crate::fabric::tests::{classes, packet, port};
 use crate::fabric::{Arrived, Fabric};
-use crate::plan::{
+use crate::linux::settings::{
     BridgeCorePlan, BridgeCosts, BridgeModelPlan, BridgeParameters, BridgePortPlan, CoalescingParameters,
     PfifoParameters, QdiscPlan,
 };

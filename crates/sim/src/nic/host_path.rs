@@ -1,4 +1,4 @@
-//! What a NIC asks of its host's data path, and what is read of that. 0 without a path.
+//! A NIC's calls to its host's data path, and the readings of that path. 0 without a path.
 
 use tailback_proto::scheduling::pick_round_robin;
 use tailback_proto::units::Time;

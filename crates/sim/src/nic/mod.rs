@@ -6,6 +6,7 @@
 
 mod host_path;
 pub(crate) mod queue_pair;
+pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -45,7 +46,7 @@ pub(crate) struct Nic {
     pub data_ready: Time,
 }
 
-/// What a NIC counts.
+/// Counters of a NIC.
 #[derive(Debug, Default)]
 pub(crate) struct NicCounters {
     pub rdma: Counters,
@@ -70,7 +71,7 @@ pub(crate) struct Nics {
     pub notification_points: Vec<NotificationPoint>,
     /// Those that no queue pair has any more.
     pub free_points: Vec<u32>,
-    /// What each queue pair sends: perftest-like writers first, then single messages.
+    /// The work of each queue pair: perftest-like writers first, then single messages.
     pub writers: Vec<Writer>,
     pub latency_tests: Vec<LatencyTest>,
     /// By slot of a single message, counted from the first one: its completion time in an empty network.
@@ -79,7 +80,7 @@ pub(crate) struct Nics {
     pub first_flow_qp: u32,
     /// Single messages so far, by item.
     pub messages: Vec<u32>,
-    /// What queue pairs delivered that have given back their slots.
+    /// Bytes delivered by queue pairs that have given back their slots.
     pub gone_bytes: u64,
     /// Somebody waits for the end of each message.
     pub tells_ends: bool,
@@ -106,7 +107,7 @@ impl std::ops::IndexMut<usize> for Nics {
 /// Set in the arbiter's number of a sender that is a transmit ring of the host, and not a queue pair.
 pub(crate) const ETHERNET: u32 = 1 << 31;
 
-/// What a host does by its NIC besides RDMA.
+/// Traffic of a host's NIC besides RDMA.
 pub(crate) trait Ethernet {
     /// A packet for its CPU has come.
     fn receive(&mut self, fabric: &mut Fabric, nics: &mut Nics, packet: u32);
@@ -142,7 +143,7 @@ pub(crate) struct NicModel {
 }
 
 impl NicModel {
-    /// What queue pairs with this congestion control have in common.
+    /// State that queue pairs with this congestion control share.
     #[inline]
     pub fn common(&self, congestion: u8) -> Common<'_> {
         Common { rc: &self.rc, congestion: &self.congestion[congestion as usize], line_rate: self.line_rate }
@@ -154,7 +155,7 @@ impl NicModel {
 /// Most hosts for which each pair is counted: the rows of all pairs and bins then stay below 45 MB.
 const MOST_HOSTS: usize = 24;
 
-/// What one host tells another as an end point.
+/// Signals from one host to another as end points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EndSignal {
@@ -241,7 +242,7 @@ impl PairCounts {
 // receiver counts for its sender is sent to the sender's part when a bin closes.
 
 impl Nics {
-    /// What was counted here for senders of other parts goes there.
+    /// Moves the counts for senders of other parts there.
     pub fn send_mail(&mut self, cut: &Cut, mail: &mut [Mail]) {
         for (host, nic) in self.nics.iter_mut().enumerate() {
             if nic.goodput_tx_bytes > 0 && !cut.owns(host) {
@@ -251,7 +252,7 @@ impl Nics {
         }
     }
 
-    /// What was counted elsewhere for senders here.
+    /// Takes the counts of other parts for senders here.
     pub fn take_mail(&mut self, mail: &mut Mail) {
         for (host, bytes) in mail.goodput.drain(..) {
             self.nics[host as usize].goodput_tx_bytes += bytes;

@@ -52,7 +52,7 @@ pub(crate) struct SendQp {
     pub writer: u32,
     pub src: u16,
     pub dst: u16,
-    /// What its packets carry for its congestion control beyond their headers, bytes.
+    /// Bytes that its congestion control adds to the headers of its packets.
     pub telemetry_bytes: u16,
     /// Number of its congestion control.
     pub congestion: u8,
@@ -198,7 +198,7 @@ pub(crate) struct RecvQp {
     pub notification_point: u32,
     /// Host that sends.
     pub src: u16,
-    /// What answers carry of what packets brought, bytes.
+    /// Bytes that answers carry of the packets' telemetry.
     pub telemetry_bytes: u16,
     /// Number of its sender's congestion control.
     pub congestion: u8,
@@ -214,7 +214,7 @@ pub(crate) struct RecvQp {
     pub answered_by: Option<QpNumber>,
     /// Probes that it let through, modulo 256.
     pub probes: u8,
-    /// What the NIC sends of its own accord, where that has an interval of its own.
+    /// CNPs that the NIC sends of its own accord, where these have an interval of their own.
     pub own_cnps: NotificationPoint,
     pub out_of_sequence: u64,
     pub duplicate_request: u64,
@@ -227,7 +227,7 @@ impl RecvQp {
     }
 }
 
-/// What a queue pair that probes has besides its controller.
+/// State of a queue pair that probes, besides its controller.
 #[derive(Debug)]
 pub(crate) struct Prober {
     pub sender: Sender,
@@ -528,7 +528,7 @@ impl Nics {
         false
     }
 
-    /// What few NICs do when a packet was sent.
+    /// Work of few NICs after a packet was sent.
     #[inline(never)]
     fn follow(&mut self, fabric: &mut Fabric, qp: u32, follows: &SendFollowUp) {
         let host = self.send_qps[qp as usize].src as usize;
@@ -598,7 +598,7 @@ impl Nics {
     }
 }
 
-/// What follows a packet that was sent.
+/// The follow-up of a packet that was sent.
 struct SendFollowUp {
     /// Anything of it.
     any: bool,

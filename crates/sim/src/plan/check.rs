@@ -1,161 +1,16 @@
-//! What a plan and its parts may not be.
+//! Checks of a plan as a whole.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tailback_proto::parameters::in_words;
 use tailback_proto::units::Bytes;
 
-use super::host::check_stack;
-use super::jobs::{StepPlan, StepWork};
-use super::traffic::MESSAGE_BYTES;
 use super::{
-    impossible, in_bounds, EcnParameters, LoadBalancing, NicPlan, PartnerPlan, Plan, PlanError, PoolSizes,
-    QdiscPlan, Skip, SwitchModelPlan, TargetPlan, TransportParameters, WriterPlan, MAX_CODE_POINTS,
+    impossible, in_bounds, LoadBalancing, PartnerPlan, Plan, PlanError, QdiscPlan, Skip, StepPlan, StepWork,
+    TargetPlan, TcpSettings,
 };
 use crate::engine::EventQueue;
-use crate::fabric::CLASSES;
-
-/// Refuses a classification that does not name a class for every code point.
-fn check_classes(place: &str, class_of: &[u8], code_points: usize) -> Result<(), PlanError> {
-    if class_of.len() != code_points {
-        return Err(impossible(
-            place,
-            format!("class_of has not one entry for each of {code_points} code points"),
-        ));
-    }
-    if class_of.iter().any(|&class| class > 7) {
-        return Err(impossible(place, "a class is above 7"));
-    }
-    Ok(())
-}
-
-/// Refuses shares that a scheduler cannot count.
-fn check_weights(place: &str, weights: Option<[u32; CLASSES]>) -> Result<(), PlanError> {
-    match weights {
-        Some(weights) if weights.iter().any(|&weight| weight > 100) => {
-            Err(impossible(place, "a weight is above 100"))
-        }
-        _ => Ok(()),
-    }
-}
-
-impl NicPlan {
-    pub(super) fn check(&self, place: &str, code_points: usize) -> Result<(), PlanError> {
-        in_bounds(place, self)?;
-        check_classes(place, &self.class_of, code_points)?;
-        if self.cnp_code_point.is_some_and(|number| number as usize >= code_points) {
-            return Err(impossible(place, "cnp_code_point is not in code_points"));
-        }
-        if self.strict.iter().any(|&class| class > 7) {
-            return Err(impossible(place, "a priority is above 7"));
-        }
-        check_weights(place, self.weights)?;
-        in_bounds(&format!("{place}.transport"), &self.transport)?;
-        let TransportParameters { ack_timeout, adaptive_timeout, nak_reaction, nak_delay, .. } =
-            self.transport;
-        if adaptive_timeout.is_some_and(|first| first > ack_timeout) {
-            return Err(impossible(place, "adaptive_timeout is above ack_timeout"));
-        }
-        if nak_reaction > ack_timeout {
-            return Err(impossible(place, "nak_reaction is above ack_timeout"));
-        }
-        if nak_delay > ack_timeout {
-            return Err(impossible(place, "nak_delay is above ack_timeout"));
-        }
-        if self.transport.is_selective() && self.transport.window_packets.is_none() {
-            return Err(impossible(place, "loss_recovery: selective-repeat needs window_packets"));
-        }
-        if let Some(host_path) = &self.host_path {
-            host_path.check_settings(&format!("{place}.host_path"))?;
-        }
-        if let Some(problem) = self.host_path.as_ref().and_then(|host_path| host_path.problem()) {
-            return Err(impossible(format!("{place}.host_path"), problem));
-        }
-        let receiver = self.rhcc.as_ref().and_then(|rhcc| rhcc.receiver.as_ref());
-        if let Some(receiver) = receiver {
-            in_bounds(&format!("{place}.rhcc.receiver"), receiver)?;
-        }
-        if let Some(hostcc) = &self.hostcc {
-            in_bounds(&format!("{place}.hostcc"), hostcc)?;
-        }
-        if (receiver.is_some() || self.hostcc.is_some()) && self.host_path.is_none() {
-            return Err(impossible(
-                place,
-                "rhcc.receiver or hostcc needs host_path: there is nothing to watch",
-            ));
-        }
-        if receiver.is_some() && self.hostcc.is_some() {
-            return Err(impossible(place, "rhcc.receiver and hostcc both set the CPUs' memory bandwidth"));
-        }
-        if let Some(tcp) = &self.tcp {
-            check_stack(&format!("{place}.tcp"), tcp)?;
-        }
-        if let Some(cpu) = &self.cpu {
-            in_bounds(&format!("{place}.cpu"), cpu)?;
-        }
-        Ok(())
-    }
-}
-
-impl SwitchModelPlan {
-    pub(super) fn check(&self, place: &str, code_points: usize) -> Result<(), PlanError> {
-        in_bounds(place, self)?;
-        check_classes(place, &self.class_of, code_points)?;
-        let marked = self.ecn.iter().flat_map(|ecn| &ecn.priorities);
-        if self.lossless.iter().chain(&self.strict).chain(marked).any(|&priority| priority > 7) {
-            return Err(impossible(place, "a priority is above 7"));
-        }
-        for (index, ecn) in self.ecn.iter().enumerate() {
-            let same = |other: &EcnParameters| {
-                other.rate_bps == ecn.rate_bps
-                    && other.priorities.iter().any(|priority| ecn.priorities.contains(priority))
-            };
-            if self.ecn[..index].iter().any(same) {
-                return Err(impossible(place, "two entries of ecn have the same rate_bps and priority"));
-            }
-            in_bounds(&format!("{place}.ecn[{index}]"), ecn)?;
-            if ecn.k_min > ecn.k_max {
-                return Err(impossible(place, "k_min is above k_max"));
-            }
-        }
-        if let (Some(xoff), Some(xon)) = (self.pfc.xoff, self.pfc.xon) {
-            if xon >= xoff {
-                return Err(impossible(place, "xon is not below xoff"));
-            }
-        }
-        check_weights(place, self.weights)?;
-        if let Some(PoolSizes { lossless_bytes, lossy_bytes }) = self.pools {
-            let fit = lossless_bytes.checked_add(lossy_bytes).is_some_and(|sum| sum <= self.shared_bytes);
-            if lossless_bytes == 0 || lossy_bytes == 0 || !fit {
-                return Err(impossible(place, "pools are empty or do not fit shared_bytes"));
-            }
-        }
-        in_bounds(&format!("{place}.pfc"), &self.pfc)?;
-        in_bounds(&format!("{place}.pause"), &self.pause)?;
-        if let Some(trimming) = &self.trimming {
-            in_bounds(&format!("{place}.trimming"), trimming)?;
-            if trimming.code_point as usize >= code_points {
-                return Err(impossible(place, "trimming.code_point is not in code_points"));
-            }
-        }
-        self.watchdog.map_or(Ok(()), |watchdog| in_bounds(&format!("{place}.watchdog"), &watchdog))
-    }
-}
-
-impl WriterPlan {
-    pub(super) fn check(&self, place: &str, code_points: usize) -> Result<(), PlanError> {
-        in_bounds(place, self)?;
-        if self.src == self.dst {
-            return Err(impossible(place, "src and dst are the same host"));
-        }
-        if self.code_point as usize >= code_points {
-            return Err(impossible(place, "its code_point is not in code_points"));
-        }
-        if self.stop.is_some_and(|stop| stop <= self.start) {
-            return Err(impossible(place, "stop is not after start"));
-        }
-        Ok(())
-    }
-}
+use crate::fabric::settings::MAX_CODE_POINTS;
+use crate::workload::settings::MESSAGE_BYTES;
 
 impl Plan {
     /// How many code points there are.
@@ -324,6 +179,67 @@ impl Plan {
                         model.shared_bytes, model.buffer.0
                     ),
                 ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Most connections of a plan: each end of each has an event of its own kind.
+const MAX_CONNECTIONS: usize = 1 << 24;
+
+impl Plan {
+    pub(super) fn check_tcp(
+        &self,
+        names: &HashMap<&str, usize>,
+        code_points: usize,
+    ) -> Result<(), PlanError> {
+        let mut connections = 0usize;
+        for (index, item) in self.tcp_connections.iter().enumerate() {
+            let place = format!("tcp_connections[{index}]");
+            in_bounds(&place, item)?;
+            connections = connections.saturating_add(item.connections as usize);
+            let mut stacks = Vec::new();
+            for end in [&item.src, &item.dst] {
+                let Some(host) = names.get(end.as_str()).and_then(|&node| self.hosts.get(node)) else {
+                    return Err(impossible(place, format!("{end} is not a host")));
+                };
+                let nic = &self.nics[host.nic];
+                match (&nic.tcp, &nic.cpu) {
+                    (Some(tcp), Some(_)) => stacks.push(tcp),
+                    _ => return Err(impossible(place, format!("{end} has no tcp or no cpu"))),
+                }
+            }
+            let agreed = |tcp: &TcpSettings| (tcp.mtu, tcp.sack, tcp.ecn);
+            let problem = if item.src == item.dst {
+                "src and dst are the same host"
+            } else if agreed(stacks[0]) != agreed(stacks[1]) {
+                "tcp of src and of dst differ in mtu, sack or ecn"
+            } else if item.code_point as usize >= code_points {
+                "its code_point is not in code_points"
+            } else if connections > MAX_CONNECTIONS {
+                "more than 2^24 connections in all"
+            } else if item.stop.is_some_and(|stop| stop <= item.start) {
+                "stop is not after start"
+            } else {
+                continue;
+            };
+            return Err(impossible(place, problem));
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    pub(super) fn check_jobs(&self) -> Result<(), PlanError> {
+        let (hosts, items) = (self.hosts.len() as u32, self.flows.items.len());
+        let mut names = HashSet::new();
+        for (index, job) in self.jobs.iter().enumerate() {
+            if let Some(problem) = job.problem(hosts, items, self.code_points.len()) {
+                return Err(impossible(format!("jobs[{index}]"), problem));
+            }
+            if !names.insert(&job.name) {
+                return Err(impossible(format!("jobs[{index}]"), format!("two are named {}", job.name)));
             }
         }
         Ok(())

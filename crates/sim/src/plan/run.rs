@@ -2,17 +2,17 @@
 
 use tailback_proto::units::Time;
 
-use super::traffic::ENDS;
+use crate::declare::ENDS;
 
 /// From a tenth of a percent, which is the least that is ever stated, to ten percent.
 const MOST_ERROR: std::ops::RangeInclusive<f64> = 1e-3..=0.1;
 
 tailback_proto::choice! {
-    /// What of a run is skipped.
+    /// Parts of a run that are skipped.
     pub enum Skip {
         /// Nothing.
         Never = "never",
-        /// What is steady, within an error.
+        /// Steady parts, within an error.
         Steady = "steady",
     }
 }

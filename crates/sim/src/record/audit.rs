@@ -217,7 +217,7 @@ fn sum_of(drops: &Drops, counts: fn(DropReason) -> bool) -> Tally {
 mod tests {
     use super::*;
     use crate::Simulation;
-    use tailback_proto::flow_control::shared_buffer::{Group, Place, PoolSizes, SharedBuffer};
+    use tailback_proto::flow_control::shared_buffer::{Group, PoolSizes, SharedBuffer};
     use tailback_proto::transport::rc::Responder;
 
     const PLAN: &str = include_str!("../../tests/data/two_to_one.json");
@@ -301,7 +301,11 @@ mod tests {
     }
 
     fn charge_to_nobody(buffer: &mut SharedBuffer, class: u8, bytes: u32) {
-        buffer.charge(&mut Group::EMPTY.clone(), class, bytes, Place::Shared);
+        // A group each for pieces that fit below every threshold.
+        for bytes in std::iter::repeat_n(1000, bytes as usize / 1000).chain([bytes % 1000]) {
+            let admission = buffer.admit(&Group::EMPTY, class, bytes, || 0, || 0).expect("it has room");
+            buffer.charge(&mut Group::EMPTY.clone(), bytes, admission);
+        }
     }
 
     /// The buffer has as much in use as before, and a byte more in a pool of lossy classes.

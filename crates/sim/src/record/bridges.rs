@@ -1,4 +1,4 @@
-//! What is recorded of Linux bridges.
+//! Quantities of Linux bridges.
 
 use super::quantity::{counters, quantities, recorded, Table};
 use super::recording::{at_port, peer_name, Entity};
@@ -96,7 +96,7 @@ fn all_cores<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = (usiz
     })
 }
 
-/// What is recorded of each row, and where that is.
+/// Entities of bridges, each with its table and place.
 pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, &'static Table<World>, usize)> {
     let mut rows = Vec::new();
     for port in 0..world.linux.bridge_ports.len() {
@@ -163,7 +163,7 @@ pub(super) fn stops(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
     (0..world.linux.bridge_ports.len()).flat_map(of_port).collect()
 }
 
-/// What the cores of bridges did.
+/// Uses of the cores of bridges.
 pub(super) fn cores(plan: &Plan, world: &World) -> Vec<BridgeCore> {
     let row = |(core, bridge, number): (usize, &str, u32)| {
         let core = &world.linux.cores[core];

@@ -1,4 +1,4 @@
-//! What is recorded of hosts: their NICs, and agents that control congestion inside of them.
+//! Quantities of hosts: their NICs, and agents that control congestion inside of them.
 
 use tailback_proto::nic::Counters as NicCounters;
 
@@ -14,7 +14,7 @@ use crate::world::World;
 
 recorded! {
     quantities {
-        /// What a NIC sent and received.
+        /// Traffic and errors of a NIC.
         NIC of ["host"] always, |bin, host| {
             "goodput_tx_bps": Rate, "bit/s", "payload of its messages, delivered in order at their receivers"
                 = bin.world.nics[host].goodput_tx_bytes;
@@ -40,7 +40,7 @@ recorded! {
     }
 
     quantities {
-        /// What a NIC heard of delays.
+        /// Delay probes of a NIC.
         DELAY of ["host"], |bin, host| {
             "delay_probes": Count [DelayProbe], "packets", "answers that brought it a delay which its congestion control acts on: each ACK of TIMELY and Swift, each answer to a probe of RHCC"
                 = bin.world.nics[host].counters.rdma.delay_probes;
@@ -48,7 +48,7 @@ recorded! {
     }
 
     counters {
-        /// What else a NIC counts.
+        /// Further counters of a NIC.
         NIC_COUNTS of ["host"], |counts: NicCounters, _| {
             "np_ecn_marked_roce_packets": "packets", "data packets with a CE mark that it received"
                 = counts.np_ecn_marked_roce_packets;
@@ -70,7 +70,7 @@ recorded! {
     }
 
     quantities {
-        /// What an agent acts on.
+        /// Inputs of an agent.
         AGENT of ["host"], |bin, agent| {
             "iio_occupancy_lines": Now, "cache lines", "occupancy of the IIO's buffer that its agent acts on"
                 = bin.world.agents[agent].occupancy();
@@ -141,7 +141,7 @@ recorded! {
     }
 
     quantities {
-        /// What writes wait for in the end.
+        /// The target of writes: memory or a GPU.
         TARGET of ["memory", "gpu"], |bin, host_path| {
             "queue_mean_bytes": Mean, "bytes", "bytes that wait for it, weighted by time"
                 = bin.world.nics.host_paths[host_path].target.level().take_mean(bin.now, bin.span);
@@ -163,7 +163,7 @@ recorded! {
     }
 
     quantities {
-        /// What the NIC makes of it.
+        /// Use of the memory by the NIC.
         MEMORY_OF_NIC of ["memory", "gpu"], |bin, host_path| {
             "memory_nic_bps": Rate, "bit/s", "what the NIC reads and writes" = match &bin.world.nics.host_paths[host_path].target {
                 Target::Memory(memory) => memory.counters.io_write_bytes + memory.counters.io_read_bytes,
@@ -214,14 +214,14 @@ pub(super) fn hears_delay(world: &World, host: usize) -> bool {
     model.rhcc.is_some() || model.congestion.iter().any(|congestion| congestion.uses().delay)
 }
 
-/// What the peer of a host's port put on the wire towards it.
+/// Bytes that the peer of a host's port put on the wire towards it.
 fn wire_rx(world: &World, host: usize) -> u64 {
     let port = world.fabric.ports[world.nics[host].port as usize].peer as usize;
     let unsent = if world.fabric.is_bridge(port) { world.fabric.unsent_bytes(port) } else { 0 };
     world.fabric.ports[port].wire_bytes - unsent
 }
 
-/// What RHCC's senders and the agent of a host did, where it has them.
+/// Counters of RHCC's senders and of a host's agent, where it has them.
 #[derive(Clone, Default)]
 pub(super) struct HostControl {
     probes: Option<Probes>,
@@ -286,7 +286,7 @@ pub(super) fn entity(plan: &Plan, host_path: &HostPath, row: &'static str) -> En
     Entity::new(row_name(plan, host_path, row), kind, &plan.hosts[host_path.host as usize].name)
 }
 
-/// What is recorded of a row. `number`: of the path. `class`: one that the host receives.
+/// Tables of a row, each with its place. `number`: of the path. `class`: one that the host receives.
 pub(super) fn tables(
     host_path: &HostPath,
     number: usize,

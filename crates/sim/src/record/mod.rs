@@ -1,4 +1,4 @@
-//! What a run leaves behind: time series, one row for each queue pair and TCP connection, counters, and the books.
+//! The recording of a run: time series, one row for each queue pair and TCP connection, counters, and the books.
 
 mod audit;
 mod bridges;
@@ -15,6 +15,7 @@ mod recording;
 mod reference;
 mod rows;
 mod series;
+pub(crate) mod settings;
 mod signals;
 mod tcp;
 mod veth;
@@ -24,7 +25,7 @@ pub use crate::record::flows::{Cells, FlowBlock, Values, BLOCK_ROWS};
 pub use crate::record::flows::{Column, Read, COLUMNS};
 pub(crate) use crate::record::ports::ListedQueues;
 pub use crate::record::recording::{Entity, KINDS};
-pub use crate::record::recording::{RecordParameters, MIN_BINS};
+pub use crate::record::settings::{RecordParameters, MIN_BINS};
 pub use counters::Rows;
 pub use quantity::{bits_per_second, counter_named, series_of};
 pub use quantity::{Add, Bin, Counters, Quantities, Quantity, Table, ValueKind};
@@ -42,7 +43,7 @@ pub use signals::{Signal, SignalEnds, SignalRow, Signals};
 use crate::plan::Plan;
 use crate::world::World;
 
-/// What is kept of the queue pair in a slot that will be given to another: its row goes to the others.
+/// Keeps the row of the queue pair in a slot that will be given to another.
 pub(crate) fn record_message(
     plan: &Plan,
     world: &World,

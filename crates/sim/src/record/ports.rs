@@ -1,4 +1,4 @@
-//! What is recorded of the ports of hosts and switches, by lane: the queues of a class, what fills them, what pauses them.
+//! Quantities of the ports of hosts and switches, by lane: queues of a class, their traffic, their pauses.
 
 use std::collections::BTreeMap;
 use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
@@ -36,7 +36,7 @@ recorded! {
     }
 
     quantities {
-        /// What became of packets at an egress queue.
+        /// Marks and drops at an egress queue.
         MARKS of ["egress"], |bin, at| {
             "ecn_marked": Count ("ecn_marked_tc_#") [CeMark], "packets", "packets marked CE at it"
                 = bin.world.fabric.marked[at];
@@ -45,7 +45,7 @@ recorded! {
     }
 
     quantities {
-        /// What a peer's pauses do.
+        /// Pauses that a port obeys.
         PAUSED of ["send", "egress"], |bin, at| {
             "paused_share": Share keeps ("rx_prio#_pause_duration") [PfcPause], "share", "time for which the peer had it paused; the counter in us"
                 = bin.world.fabric.pauses[at].paused_until(bin.now).0;
@@ -53,7 +53,7 @@ recorded! {
     }
 
     quantities {
-        /// What a port holds its peer paused for.
+        /// Pauses that a port asks its peer for.
         PAUSING of ["ingress", "nic-rx"], |bin, at| {
             "pausing_share": Share ("tx_prio#_pause_duration") [PfcXoff], "share", "time for which it held its peer paused; the counter in us"
                 = bin.world.fabric.pausing[at].held_until(bin.now).0;
@@ -78,14 +78,14 @@ recorded! {
     }
 
     quantities {
-        /// What an ingress group refused.
+        /// Drops of an ingress group.
         REFUSED of ["ingress"], |bin, at| {
             "dropped": Count keeps [Drop], "packets", "packets that its headroom had no room for" = bin.world.fabric.dropped[at][1];
         }
     }
 
     quantities {
-        /// What a host has to send in a class.
+        /// Backlog of a host in a class.
         SEND of ["send"], |bin, at| {
             "queue_mean_bytes": Now, "bytes", "posted and not yet sent, at the end of the bin" = {
                 let (port, class) = port_and_class(at);
@@ -112,7 +112,7 @@ recorded! {
     }
 
     counters {
-        /// What a switch had no buffer for.
+        /// Drops of a switch for want of buffer.
         DISCARDS of ["switch port"], |fabric: Fabric, at| {
             "tc_no_buffer_discard_uc_tc_#": "packets", "packets dropped because there was no buffer for them: for this egress queue, or of a lossless group of this port"
                 = dropped(fabric, at, DropReason::lacks_buffer);
@@ -124,7 +124,7 @@ recorded! {
     }
 
     counters {
-        /// What a switch trimmed, as SONiC's counters database has it.
+        /// Packets that a switch trimmed, as SONiC's counters database has it.
         TRIMS of ["switch port"], |fabric: Fabric, at| {
             "SAI_QUEUE_STAT_TRIM_PACKETS:#": "packets", "packets of this egress queue that were trimmed: dropped, and their headers went on"
                 = dropped(fabric, at, |reason| reason == DropReason::Trimmed);
@@ -142,7 +142,7 @@ recorded! {
     }
 
     counters {
-        /// What a PFC watchdog did, as SONiC's counters database has it, by queue.
+        /// Actions of a PFC watchdog, as SONiC's counters database has it, by queue.
         WATCHDOG of ["switch port"], |fabric: Fabric, at| {
             "PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED:#": "storms", "pause storms that the PFC watchdog detected"
                 = fabric.watchdogs.get(&at).map_or(0, |watchdog| watchdog.detected);

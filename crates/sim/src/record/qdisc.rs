@@ -39,7 +39,7 @@ recorded! {
     }
 
     counters {
-        /// What `qdisc_dropped` is the sum of, by reason; `tc` tells only of some, each discipline under a name of its own. A
+        /// The parts of `qdisc_dropped`, by reason; `tc` tells only of some, each discipline under a name of its own. A
         /// reason that never came has no row.
         DROPPED of ["qdisc"], |dropped: [u64; DropReason::ALL.len()], _| {
             "qdisc_dropped_overlimit": "packets", "packets dropped at the limit of packets or bytes"
@@ -98,7 +98,7 @@ recorded! {
     }
 }
 
-/// What a discipline and the one below it counted.
+/// Counters of a discipline and of the one below it.
 pub(super) fn count(qdisc: &Qdisc, now: Time, add: &mut dyn FnMut(&'static str, u64)) {
     let own = |qdisc: &Qdisc, add: &mut dyn FnMut(&'static str, u64)| match qdisc.own_statistics(now) {
         OwnStatistics::None => {}

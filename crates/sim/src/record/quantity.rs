@@ -1,4 +1,4 @@
-//! What is recorded. A quantity has one row, which gives its series, its counter and its line in the reference.
+//! Recorded quantities. Each has one row, which gives its series, its counter and its line in the reference.
 //!
 //! Rows form tables, because all that is read at one place is read together: [`quantities!`] declares quantities with
 //! series, [`counters!`] those that are only counted. Each file declares its tables in one [`recorded!`], which lists them, and
@@ -74,7 +74,7 @@ impl ValueKind {
         }
     }
 
-    /// What the counter of such a quantity shows: times in microseconds.
+    /// Value that the counter of such a quantity shows: times in microseconds.
     pub fn counted(self, total: u64) -> u64 {
         match self {
             ValueKind::Share => total / PICOSECONDS_TO_MICROSECONDS,

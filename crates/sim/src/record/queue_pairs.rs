@@ -1,4 +1,4 @@
-//! What is recorded of queue pairs: their rates, and what their congestion controllers show.
+//! Quantities of queue pairs: their rates, and the signals that their congestion controllers show.
 
 use std::collections::HashMap;
 use tailback_proto::congestion::rhcc::Sender;
@@ -16,7 +16,7 @@ use crate::world::World;
 
 recorded! {
     quantities {
-        /// What a queue pair may send.
+        /// Rate that a queue pair may send at.
         RATE of ["queue-pair", "message"] always, |bin, qp| {
             "rate_bps": Now, "bit/s", "its rate at the end of the bin; the line rate without a limiter"
                 = rate(bin.world, qp, bin.world.fabric.run.now);
@@ -24,7 +24,7 @@ recorded! {
     }
 
     quantities {
-        /// What arrives of it.
+        /// Rate at which it delivers.
         DELIVERED of ["queue-pair", "message"], |bin, qp| {
             "goodput_bps": Rate, "bit/s", "payload delivered in order" = bin.world.nics.recv_qps[qp].bytes_delivered;
         }
@@ -63,7 +63,7 @@ fn beside(bin: &mut Bin<World>, at: usize, _: &mut [u64], values: &mut [f64]) {
     };
 }
 
-/// What the controller of a queue pair shows, and what acts beside it.
+/// Signals of a queue pair's controller, and of those that act beside it.
 pub(super) fn signals(world: &World, qp: usize) -> (Vec<ShownSignal<World>>, Vec<ShownSignal<World>>) {
     let (s, model) = queue_pair(world, qp);
     let signals = |shown: Vec<SignalInfo>, read| {
@@ -246,7 +246,7 @@ impl Items {
         self.waiting.retain(|&(_, qp, _)| keep(qp as usize));
     }
 
-    /// What has been delivered so far and was not reported before, by item and sender.
+    /// Bytes delivered so far and not reported before, by item and sender.
     pub fn tell(&mut self, world: &World) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.update(world);
         let new = self.reported_bytes.iter_mut().zip(&self.delivered);

@@ -1,4 +1,4 @@
-//! What a run leaves behind: plain data.
+//! The recording of a run: plain data.
 
 use serde::Serialize;
 use std::borrow::Cow;
@@ -51,7 +51,7 @@ pub struct Series {
     pub bin: Time,
     /// Bins in each column.
     pub bins: usize,
-    /// What was recorded, in words.
+    /// Recorded parts of the fabric, in words.
     pub detail: &'static str,
 }
 
@@ -105,7 +105,7 @@ pub struct Meta {
     pub complete: bool,
     /// Length of a bin of the time series.
     pub bin_ps: u64,
-    /// What the time series cover, in words: in large fabrics that is not every queue.
+    /// Coverage of the time series, in words: in large fabrics that is not every queue.
     pub recorded: &'static str,
     /// Packets put on a link.
     pub packet_hops: u64,
@@ -229,13 +229,13 @@ pub struct Drop {
 pub struct Conservation {
     /// Queues that any packet passed.
     pub checked_queues: u64,
-    /// What became of the data packets.
+    /// Fates of the data packets.
     pub data_packets: DataPackets,
     /// True if everything added up.
     pub ok: bool,
 }
 
-/// What became of the data packets that were sent.
+/// Fates of the data packets that were sent.
 #[derive(Clone, Debug, Serialize)]
 pub struct DataPackets {
     pub sent: u64,
@@ -319,7 +319,7 @@ pub struct Cpu {
     pub cores: Vec<CoreShares>,
 }
 
-/// What a core did, as shares of the run, 0 to 1, under the names of `mpstat`; the rest was idle. A batch of work under way
+/// Uses of a core, as shares of the run, 0 to 1, under the names of `mpstat`; the rest was idle. A batch of work under way
 /// counts by the part that is done, evenly over all that it consists of.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct CoreShares {
@@ -350,7 +350,7 @@ pub struct BridgeCore {
     pub polls: u64,
 }
 
-/// What happened on the veth pairs.
+/// Results of the veth pairs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Veth {
     pub ends: Vec<VethEnd>,
@@ -365,7 +365,7 @@ pub struct VethEnd {
     pub name: String,
     /// Counters by name.
     pub counters: BTreeMap<&'static str, u64>,
-    /// What removing the peer's NAPI at the end of the run does.
+    /// Effect of removing the peer's NAPI at the end of the run.
     pub teardown: Teardown,
 }
 
@@ -374,7 +374,7 @@ pub struct VethEnd {
 pub struct Teardown {
     /// Packets that were in the ring.
     pub freed_packets: u64,
-    /// What byte queue limits had charged and not completed, before the removal.
+    /// Amount that byte queue limits had charged and not completed, before the removal.
     pub inflight_before: u32,
     /// The same after it.
     pub inflight_after: u32,
@@ -384,7 +384,7 @@ pub struct Teardown {
     pub stopped_after: bool,
 }
 
-/// What became of the echo requests of a ping.
+/// Fates of the echo requests of a ping.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pings {
     /// Traffic item.
@@ -401,7 +401,7 @@ pub struct Pings {
     pub samples: Vec<(u64, Option<u64>)>,
 }
 
-/// What a sender of datagrams or of XDP frames did.
+/// Results of a sender of datagrams or of XDP frames.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sender {
     /// Traffic item.
@@ -797,25 +797,3 @@ pub(super) fn at_port(plan: &Plan, world: &World, name: String, kind: &'static s
 pub(super) fn peer_name(plan: &Plan, world: &World, port: usize) -> String {
     node_name(plan, world.fabric.ports[port].peer_owner as usize).to_string()
 }
-
-// What recording is set by.
-
-tailback_proto::parameters! {
-    /// What is kept of a run, however long it is.
-    pub struct RecordParameters {
-        /// Most bins of a time series; a longer run has longer bins.
-        max_bins: u32 = 2048, in MIN_BINS..=1_000_000,
-            source "assumption: twice as many as a plot has pixels across";
-        /// Queue pairs whose rate and alpha are recorded.
-        qps: u32 = 64, in 0..=100_000,
-            source "assumption: more lines cannot be told apart in a plot";
-    }
-    worked out {
-        /// Ports of switches whose queues are recorded, as `node:peer`; null: all that there is room for.
-        #[serde(default)]
-        queues: Option<Vec<String>>;
-    }
-}
-
-/// Fewest bins that a recording may be limited to: below, merging by 5 leaves too little to see.
-pub const MIN_BINS: u32 = 16;

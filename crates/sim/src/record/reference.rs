@@ -1,4 +1,4 @@
-//! What is recorded, for the book: every series, every counter and every column.
+//! The book's reference of recordings: every series, every counter and every column.
 
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ pub struct Reference {
 pub struct Documented {
     /// Kinds of entities that have the series.
     pub of: &'static [&'static str],
-    /// What has the counter.
+    /// The kind of node or port that has the counter.
     pub at: &'static str,
     /// Name of the series; empty: it has none.
     pub metric: &'static str,
@@ -56,7 +56,7 @@ impl Documented {
     }
 }
 
-/// What counters of some kinds of entities are of.
+/// The kind of node or port that has the counters of these kinds of entities.
 fn counted_at(of: &'static [&'static str]) -> &'static str {
     match of {
         ["receive"] | ["nic-rx"] => "host",

@@ -13,7 +13,8 @@ use super::hosts::{hears_delay, AGENT, DELAY, NIC};
 use super::ports::{EGRESS, INGRESS, MARKS, PAUSED, PAUSING, REFUSED, SEND};
 use super::quantity::{Bin, Table, ValueKind};
 use super::queue_pairs::Items;
-use super::recording::{at_port, peer_name, Entity, Series, MIN_BINS};
+use super::recording::{at_port, peer_name, Entity, Series};
+use super::settings::MIN_BINS;
 use super::signals::{counted, PairLog, Signal, SignalEnds, Signals};
 use super::tcp::{CONNECTION, CPU, RINGS};
 use super::{bridges, hosts, queue_pairs, tcp, veth};
@@ -750,7 +751,7 @@ impl Recorder {
         }
     }
 
-    /// What other parts delivered.
+    /// Bytes that other parts delivered.
     pub fn take_mail(&mut self, mail: &mut Mail) {
         if let Some(items) = &mut self.items {
             mail.items.drain(..).for_each(|delivered| items.hear(delivered));

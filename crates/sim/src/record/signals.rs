@@ -71,7 +71,7 @@ impl Signal {
         matches!(self, Cnp | Nak | DelayProbe)
     }
 
-    /// What it is, in one line.
+    /// Its line in the reference.
     pub fn help(self) -> &'static str {
         match self {
             CeMark => "packets marked CE at a queue, and sent on: their receivers are told",

@@ -1,4 +1,4 @@
-//! What is recorded of TCP and of the CPUs that serve it.
+//! Quantities of TCP and of the CPUs that serve it.
 
 use super::flows::Flow;
 use super::quantity::{bits_per_second, counters, quantities, recorded};
@@ -44,7 +44,7 @@ recorded! {
     }
 
     counters {
-        /// What was taken from its receive rings, under the names of `ethtool -S`.
+        /// Packets taken from its receive rings, under the names of `ethtool -S`.
         RECEIVED of ["host"], |cpus: Cpus, host| {
             "rx_packets": "packets", "packets that came to the receive rings" = cpus.cores_of(host).iter().map(|core| core.rx_packets).sum();
             "rx_bytes": "bytes", "the same in bytes" = cpus.cores_of(host).iter().map(|core| core.rx_bytes).sum();
@@ -52,7 +52,7 @@ recorded! {
     }
 
     counters {
-        /// What the connections of a host add up to, under the names of `nstat`.
+        /// Sums over the connections of a host, under the names of `nstat`.
         SEGMENTS of ["host"], |totals: HostTotals, _| {
             "TcpOutDataSegs": "segments", "data segments sent" = totals.packets_sent;
             "TcpRetransSegs": "segments", "of these, those sent again" = totals.retransmitted_segments;
@@ -124,7 +124,7 @@ pub(super) fn entity(plan: &Plan, world: &World, connection: usize) -> Entity {
         .of_item(&plan.tcp_connections[c.group as usize].item)
 }
 
-/// What the connections of a host add up to.
+/// Sums over the connections of a host.
 #[derive(Clone, Default)]
 pub(super) struct HostTotals {
     packets_sent: u64,

@@ -1,4 +1,4 @@
-//! What is recorded of network namespaces joined by veth pairs.
+//! Quantities of network namespaces joined by veth pairs.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ recorded! {
     }
 
     quantities {
-        /// What its qdisc dropped.
+        /// Drops of its qdisc.
         QDISC_DROPS of ["veth-qdisc"], |bin, end| {
             "dropped": Count [Drop], "packets", "packets that it dropped"
                 = bin.world.linux.veths.ends[end].counted.dropped(Dropped::ByQdisc);

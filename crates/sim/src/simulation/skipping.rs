@@ -61,7 +61,7 @@ pub(super) struct Skipping {
     rounded: Rounded,
     /// The next step, as a multiple of the first.
     next_step: f64,
-    /// What the last step expected, until it is checked.
+    /// The expectation of the last step, until it is checked.
     expected: Option<Estimate>,
     /// For each queue pair: how far the skipped time may have put it off, early or late.
     off: Vec<f64>,

@@ -1,7 +1,7 @@
 //! One run on several cores: each core has a part of the network, and acts on its nodes in the windows in
 //! which nodes take turns.
 //!
-//! What crosses from one part to another in a window arrives after that window. So in each window, all parts
+//! A packet that crosses from one part to another in a window arrives after that window. So in each window, all parts
 //! act on their own nodes, post what has crossed, meet at a barrier, and fetch. Then every part knows when
 //! the next window begins, and each works out the same end of it. Every part has the whole world, but only
 //! the state of its own nodes counts: no part ever waits for another's memory, and nothing is shared but the
@@ -60,7 +60,7 @@ enum Stop {
     Stuck,
 }
 
-/// What each part reports to the others at a barrier.
+/// Report of a part to the others at a barrier.
 #[derive(Default)]
 #[repr(align(128))]
 struct PartReport {
@@ -458,7 +458,7 @@ mod tests {
         assert_eq!(recorded(&plan, 3, 1000), (expected, 3));
     }
 
-    /// What is recorded of a plan, and how many cores ran it.
+    /// The recording of a plan, and the number of cores that ran it.
     fn recorded(plan: &Plan, threads: usize, step: u64) -> (String, usize) {
         let mut simulation = Simulation::new(plan.clone()).expect("the plan is possible");
         let (had, _) = simulation.use_threads(Some(threads));

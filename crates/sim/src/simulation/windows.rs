@@ -344,7 +344,7 @@ mod tests {
 
     const US: u64 = 1_000_000;
 
-    /// What is recorded of a plan, and whether nodes took turns to the end.
+    /// The recording of a plan, and true if nodes took turns to the end.
     fn recorded(plan: &Plan, in_turns: bool, step: u64) -> (String, bool) {
         let mut simulation = Simulation::new(plan.clone()).expect("the plan is possible");
         if in_turns {

@@ -243,7 +243,10 @@ impl Simulation {
     /// Takes up the jobs of the plan, if it has some.
     pub(super) fn carry_jobs(&mut self) -> Result<(), PlanError> {
         if !self.plan.jobs.is_empty() {
-            let jobs = Jobs::new(&self.plan)?;
+            let jobs = {
+                let Plan { jobs, flows, hosts, .. } = &self.plan;
+                Jobs::new(jobs, &flows.items, |host| hosts[host].name.clone())?
+            };
             let steps = self.plan.jobs.iter_mut().flat_map(|job| &mut job.steps);
             // Jobs have their own copies of graphs.
             steps.for_each(|step| match step {

@@ -15,12 +15,11 @@
 //! other sockets; and the cores' own writes in the queue of pending writes, which are part of their closed loop.
 
 use std::collections::VecDeque;
-use tailback_proto::units::{Bytes, Rate, Time};
+use tailback_proto::units::{Rate, Time};
 
-use super::WAN;
 use crate::engine::{stream, uniform, Stream};
 use crate::gauge::{Gauge, TICK_PS};
-use crate::plan::{GpuPlan, MemoryPlan};
+use crate::host::settings::{DdioParameters, GpuPlan, MemoryPlan, LINE_BYTES};
 
 /// How often the balance is found anew while packets come: above the credits' time of return, below any reaction of the
 /// network.
@@ -72,7 +71,7 @@ pub(crate) struct Memory {
     pub level: Gauge,
 }
 
-/// What passed, by owner.
+/// Bytes that passed, by owner.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MemoryCounters {
     /// Cache lines that I/O wrote.
@@ -257,26 +256,6 @@ const _: () = assert!(MEMORY_STEP.0 >= TICK_PS, "the integral of the level is in
 // is dirty, because I/O wrote it, and waits for room in the memory controller.
 //
 // Leaves out: sets and slices (misses by conflict), reads of the buffers by cores, the two inclusive ways.
-
-tailback_proto::parameters! {
-    /// Direct cache access: writes of the NIC go to some ways of the last-level cache.
-    pub struct DdioParameters {
-        /// What these ways hold.
-        capacity: Bytes = Bytes(4_000_000), in CACHE_BYTES, source format!("{WAN}, section 2.2");
-        /// Share of the cores' cache lines that are allocated in these ways.
-        cpu_share: f64 = 0.181818, in 0.0..=1.0,
-            source "assumption: fills spread evenly, and I/O has 2 of 11 ways (Intel IIO_LLC_WAYS 0x600)";
-        /// Bytes that are written before the first of them is written again; null: messages outstanding times their size,
-        /// over all queue pairs to the host.
-        working_set: Option<Bytes> = None, in CACHE_BYTES,
-            source "assumption: applications use their buffers in turn, and no more of them than are outstanding";
-    }
-}
-
-const CACHE_BYTES: std::ops::RangeInclusive<Bytes> = Bytes(1)..=Bytes(1_000_000_000_000);
-
-/// Bytes of a cache line.
-pub(crate) const LINE_BYTES: u64 = 64;
 
 /// The part of the last-level cache that I/O may allocate in.
 #[derive(Debug)]
@@ -574,8 +553,8 @@ impl Gpu {
 #[cfg(test)]
 mod memory_tests {
     use super::*;
-    use crate::host::path::MemoryParameters;
-    use crate::plan::DdioParameters;
+    use crate::host::settings::DdioParameters;
+    use crate::host::settings::MemoryParameters;
     use tailback_proto::units::{Bytes, Rate};
 
     fn memory(ddio: Option<DdioParameters>) -> Memory {
@@ -656,6 +635,7 @@ mod memory_tests {
 #[cfg(test)]
 mod ddio_tests {
     use super::*;
+    use tailback_proto::units::Bytes;
 
     fn settled(working_set: u64, cores: f64) -> f64 {
         let ddio = Ddio::new(&DdioParameters {

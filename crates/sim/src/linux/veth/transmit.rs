@@ -11,9 +11,9 @@ use crate::engine::{splitmix64, uniform, Stream};
 use crate::event::Event;
 use crate::fabric::Fabric;
 use crate::gauge::QueuedAt;
+use crate::linux::settings::VethNetworkPlan;
 use crate::linux::softirq::{Unit, NAPI_WEIGHT};
 use crate::linux::Linux;
-use crate::plan::VethNetworkPlan;
 use crate::run::Run;
 
 /// Packets that are taken from a qdisc at once where the device has several queues (net/sched/sch_generic.c,
@@ -288,7 +288,7 @@ impl Linux {
 //
 // Leaves out: the cost of failing calls in a loop; nothing else wants that core here.
 
-/// What a flood's thread waits for.
+/// Reason why a flood's thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Its start, or the next turn of its rate.
@@ -324,7 +324,7 @@ pub(crate) struct Flood {
     pub waits: u64,
 }
 
-/// What became of an echo request.
+/// Fate of an echo request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub sent_at: Time,

@@ -1,4 +1,4 @@
-//! Links and switches in a plan.
+//! Settings of links and switches.
 
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
@@ -8,8 +8,13 @@ use tailback_proto::flow_control::shared_buffer::{PoolSizes, SharedBufferSetting
 use tailback_proto::parameters::DELAYS;
 use tailback_proto::units::{Bytes, Rate, Time};
 
-use super::traffic::{ENDS, INSTANTS};
-use crate::fabric::CLASSES;
+use crate::declare::{impossible, in_bounds, PlanError, ENDS, INSTANTS};
+
+/// Traffic classes, priorities and priority groups: 802.1Q has eight of each.
+pub const CLASSES: usize = 8;
+
+/// Most code points of a plan.
+pub const MAX_CODE_POINTS: usize = 64;
 
 tailback_proto::parameters! {
     /// A full-duplex link.
@@ -53,7 +58,7 @@ tailback_proto::parameters! {
 pub struct SwitchPlan {
     /// Unique name.
     pub name: String,
-    /// Index into [`super::Plan::switch_models`].
+    /// Index into the plan's `switch_models`.
     pub model: usize,
 }
 
@@ -136,6 +141,75 @@ impl SwitchModelPlan {
     }
 }
 
+impl SwitchModelPlan {
+    pub(crate) fn check(&self, place: &str, code_points: usize) -> Result<(), PlanError> {
+        in_bounds(place, self)?;
+        check_classes(place, &self.class_of, code_points)?;
+        let marked = self.ecn.iter().flat_map(|ecn| &ecn.priorities);
+        if self.lossless.iter().chain(&self.strict).chain(marked).any(|&priority| priority > 7) {
+            return Err(impossible(place, "a priority is above 7"));
+        }
+        for (index, ecn) in self.ecn.iter().enumerate() {
+            let same = |other: &EcnParameters| {
+                other.rate_bps == ecn.rate_bps
+                    && other.priorities.iter().any(|priority| ecn.priorities.contains(priority))
+            };
+            if self.ecn[..index].iter().any(same) {
+                return Err(impossible(place, "two entries of ecn have the same rate_bps and priority"));
+            }
+            in_bounds(&format!("{place}.ecn[{index}]"), ecn)?;
+            if ecn.k_min > ecn.k_max {
+                return Err(impossible(place, "k_min is above k_max"));
+            }
+        }
+        if let (Some(xoff), Some(xon)) = (self.pfc.xoff, self.pfc.xon) {
+            if xon >= xoff {
+                return Err(impossible(place, "xon is not below xoff"));
+            }
+        }
+        check_weights(place, self.weights)?;
+        if let Some(PoolSizes { lossless_bytes, lossy_bytes }) = self.pools {
+            let fit = lossless_bytes.checked_add(lossy_bytes).is_some_and(|sum| sum <= self.shared_bytes);
+            if lossless_bytes == 0 || lossy_bytes == 0 || !fit {
+                return Err(impossible(place, "pools are empty or do not fit shared_bytes"));
+            }
+        }
+        in_bounds(&format!("{place}.pfc"), &self.pfc)?;
+        in_bounds(&format!("{place}.pause"), &self.pause)?;
+        if let Some(trimming) = &self.trimming {
+            in_bounds(&format!("{place}.trimming"), trimming)?;
+            if trimming.code_point as usize >= code_points {
+                return Err(impossible(place, "trimming.code_point is not in code_points"));
+            }
+        }
+        self.watchdog.map_or(Ok(()), |watchdog| in_bounds(&format!("{place}.watchdog"), &watchdog))
+    }
+}
+
+/// Refuses a classification that does not name a class for every code point.
+pub(crate) fn check_classes(place: &str, class_of: &[u8], code_points: usize) -> Result<(), PlanError> {
+    if class_of.len() != code_points {
+        return Err(impossible(
+            place,
+            format!("class_of has not one entry for each of {code_points} code points"),
+        ));
+    }
+    if class_of.iter().any(|&class| class > 7) {
+        return Err(impossible(place, "a class is above 7"));
+    }
+    Ok(())
+}
+
+/// Refuses shares that a scheduler cannot count.
+pub(crate) fn check_weights(place: &str, weights: Option<[u32; CLASSES]>) -> Result<(), PlanError> {
+    match weights {
+        Some(weights) if weights.iter().any(|&weight| weight > 100) => {
+            Err(impossible(place, "a weight is above 100"))
+        }
+        _ => Ok(()),
+    }
+}
+
 tailback_proto::parameters! {
     /// Packet trimming: RoCE's data that a lossy priority has no room for loses its payload, and its headers go on.
     pub struct TrimmingPlan {
@@ -147,7 +221,7 @@ tailback_proto::parameters! {
             source "SAI, \"Packet Trimming\": upon a failed admission to the shared buffer; NDP has 8 packets";
     }
     worked out {
-        /// What trimmed packets are marked with: index into the plan's code points.
+        /// Code point of trimmed packets: index into the plan's code points.
         code_point: u8;
     }
 }

@@ -1,43 +1,10 @@
-//! Traffic in a plan: writers, single messages, TCP connections, and traffic of cores to memory.
+//! Settings of traffic: writers, single messages, TCP connections, and traffic of cores to memory.
 
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use tailback_proto::units::{Bytes, Time};
 
-/// Declares a kind of traffic: its own settings, and after them when it begins and ends. `spread`: there may be many, each
-/// of which draws a start of its own.
-macro_rules! traffic {
-    (spread $($own:tt)*) => {
-        $crate::plan::traffic::traffic! {
-            @timed $($own)* {
-                /// Each pair of hosts of writers, and each TCP connection, also draws a delay of its own, uniformly from 0 to this.
-                start_spread: Time = Time::ZERO, in INSTANTS, source "assumption: none";
-            }
-        }
-    };
-    (
-        @timed $(#[doc = $about:literal])+ pub struct $Name:ident { $($own:tt)* } worked out { $($other:tt)* } { $($spread:tt)* }
-    ) => {
-        tailback_proto::parameters! {
-            $(#[doc = $about])+
-            pub struct $Name {
-                $($own)*
-                /// When it begins, at the earliest.
-                start: Time = Time::ZERO, in INSTANTS, source "assumption: at once";
-                $($spread)*
-                /// When it ends, and nothing more is posted or written; null: with the run.
-                stop: Option<Time> = None, in ENDS, source "assumption: never";
-            }
-            worked out {
-                /// Its traffic item.
-                item: String;
-                $($other)*
-            }
-        }
-    };
-    ($($own:tt)*) => { $crate::plan::traffic::traffic! { @timed $($own)* {} } };
-}
-pub(super) use traffic;
+use crate::declare::{impossible, in_bounds, traffic, PlanError, ENDS, INSTANTS};
 
 traffic! {
     spread
@@ -65,9 +32,25 @@ traffic! {
         congestion: Option<usize>;
         /// The other side of a latency test; none: no message waits for another.
         partner: Option<PartnerPlan>;
-        /// Whether its connections come and go by themselves, so that they are never steady.
+        /// True if its connections come and go by themselves, so that they are never steady.
         #[serde(default)]
         passing: bool;
+    }
+}
+
+impl WriterPlan {
+    pub(crate) fn check(&self, place: &str, code_points: usize) -> Result<(), PlanError> {
+        in_bounds(place, self)?;
+        if self.src == self.dst {
+            return Err(impossible(place, "src and dst are the same host"));
+        }
+        if self.code_point as usize >= code_points {
+            return Err(impossible(place, "its code_point is not in code_points"));
+        }
+        if self.stop.is_some_and(|stop| stop <= self.start) {
+            return Err(impossible(place, "stop is not after start"));
+        }
+        Ok(())
     }
 }
 
@@ -173,12 +156,6 @@ traffic! {
 const PERFTEST: &str = "perftest, ib_write_bw";
 const IPERF: &str = "iperf3";
 /// The longest message of an RDMA WRITE is of 2 GiB (IB specification 9.7.6).
-pub(super) const MESSAGE_BYTES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(1 << 31);
+pub(crate) const MESSAGE_BYTES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(1 << 31);
 /// A port has 16 bits.
 const MOST_CONNECTIONS: u32 = 65_536;
-/// Ten hours: half of what the event queue can schedule.
-pub(super) const LONGEST_TIME: Time = Time::from_ms(36_000_000);
-/// When something begins, or how much later.
-pub(super) const INSTANTS: RangeInclusive<Time> = Time(0)..=LONGEST_TIME;
-/// When something ends, or how long it takes.
-pub(super) const ENDS: RangeInclusive<Time> = Time(1)..=LONGEST_TIME;

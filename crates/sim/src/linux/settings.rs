@@ -1,4 +1,4 @@
-//! Plan of Linux bridges.
+//! Settings of Linux: bridges, veth pairs, queueing disciplines.
 
 #[cfg(test)]
 #[path = "../../../proto/tests/red_arguments/mod.rs"]
@@ -6,19 +6,17 @@ mod red_arguments;
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::ops::{Bound, RangeInclusive};
 use tailback_proto::aqm::codel::{Codel, FqCodel};
 use tailback_proto::aqm::qdisc::{Discipline, Fifo, FifoLimit, Qdisc};
 use tailback_proto::aqm::red::Red;
 use tailback_proto::aqm::sfq::Sfq;
 use tailback_proto::flow_control::byte_queue_limits::MAX_TX_USECS;
+use tailback_proto::parameters::DELAYS;
 use tailback_proto::units::{Bytes, Time};
 
-use super::traffic::{traffic, ENDS, INSTANTS};
-use super::{impossible, in_bounds, PlanError};
+use crate::declare::{impossible, in_bounds, traffic, PlanError, ENDS, INSTANTS};
 
-pub use crate::linux::device::CoalescingParameters;
-pub use crate::linux::softirq::{BqlParameters, BridgeCosts, BridgeParameters};
-pub use crate::linux::veth::{ConsumerParameters, Kernel, Polling, VethBql, VethSettings};
 pub use tailback_proto::aqm::codel::{CodelParameters, CodelQueueParameters, FqCodelParameters};
 pub use tailback_proto::aqm::qdisc::{BfifoParameters, PfifoParameters, TbfParameters};
 pub use tailback_proto::aqm::red::RedArguments;
@@ -30,7 +28,7 @@ pub use tailback_proto::aqm::sfq::SfqParameters;
 pub struct BridgePlan {
     /// Unique name.
     pub name: String,
-    /// Index into [`crate::plan::Plan::bridge_models`].
+    /// Index into the plan's `bridge_models`.
     pub model: usize,
 }
 
@@ -42,7 +40,7 @@ pub struct BridgeModelPlan {
     pub cores: Vec<BridgeCorePlan>,
     /// Its rings and times.
     pub host: BridgeParameters,
-    /// What a packet costs.
+    /// Times that a packet takes on a core.
     pub costs: BridgeCosts,
     /// Its ports, in the order of its links.
     pub ports: Vec<BridgePortPlan>,
@@ -90,7 +88,7 @@ const NUMA_NODES: std::ops::RangeInclusive<u32> = 0..=1023;
 
 impl BridgeModelPlan {
     /// Refuses settings outside of their bounds.
-    pub(super) fn check_settings(&self, place: &str) -> Result<(), PlanError> {
+    pub(crate) fn check_settings(&self, place: &str) -> Result<(), PlanError> {
         in_bounds(&format!("{place}.host"), &self.host)?;
         in_bounds(&format!("{place}.costs"), &self.costs)?;
         in_bounds(&format!("{place}.rx"), &self.rx)?;
@@ -104,7 +102,7 @@ impl BridgeModelPlan {
         self.bql.map_or(Ok(()), |bql| in_bounds(&format!("{place}.bql"), &bql))
     }
 
-    /// What is impossible, in a line. The queueing discipline is checked elsewhere.
+    /// The first problem, in a line. The queueing discipline is checked elsewhere.
     pub fn problem(&self) -> Option<String> {
         let cores = self.cores.len() as u32;
         let costs = &self.costs;
@@ -131,6 +129,87 @@ impl BridgeModelPlan {
         None
     }
 }
+
+// Interrupt moderation.
+
+tailback_proto::parameters! {
+    /// When completions interrupt a core, as ethtool -C has it.
+    pub struct CoalescingParameters {
+        /// Dynamic moderation chooses usecs and frames (adaptive-rx, adaptive-tx).
+        adaptive: bool = true, source "Linux mlx5 en.h: on";
+        /// An interrupt comes this long after a packet; without effect where it is adaptive.
+        usecs: u32 = 16, in 0..=65_535,
+            source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_USEC; of receive queues the driver's default is adaptive";
+        /// An interrupt comes with this many packets; without effect where it is adaptive.
+        frames: u32 = 32, in 1..=65_535, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_TX_CQ_MODERATION_PKTS";
+    }
+}
+
+// What forwarding costs a core, and how much may wait in a transmit ring: settings of a bridge.
+
+/// The order of what forwarding costs.
+const COST: &str = "assumption: the order of what forwarding costs a core of 3 GHz; a measurement decides";
+
+tailback_proto::parameters! {
+    /// What a packet costs a core.
+    pub struct BridgeCosts {
+        /// Receiving it and looking up its port, up to the queueing discipline.
+        receive: Time = Time::from_ns(1500), in DELAYS, source COST;
+        /// The same, ns for each byte of the frame.
+        per_byte: f64 = 0.0, in 0.0..=1000.0, source "assumption: forwarding touches headers only";
+        /// Queueing it and taking it out again, where the discipline is not bypassed.
+        qdisc: Time = Time::ZERO, in DELAYS, source "assumption: part of receive and transmit";
+        /// Handing it to the device.
+        transmit: Time = Time::from_ns(400), in DELAYS, source COST;
+        /// Its transmit completion: unmapping and freeing it.
+        complete: Time = Time::from_ns(150), in DELAYS, source COST;
+        /// Factor of all of these, where the core is not on the NUMA node of the device.
+        remote_factor: f64 = 1.0, in 1.0..=100.0,
+            source "assumption: no document says; 1 = it makes no difference";
+    }
+}
+
+tailback_proto::parameters! {
+    /// Byte queue limits: how much may wait in a transmit ring.
+    pub struct BqlParameters {
+        /// The limit is not below this.
+        limit_min: Bytes = Bytes(0), in LIMIT, source "Linux lib/dynamic_queue_limits.c";
+        /// The limit is not above this.
+        limit_max: Bytes = Bytes(1 << 30), in LIMIT,
+            source "Linux lib/dynamic_queue_limits.c: DQL_MAX_LIMIT, about 1.9 GB";
+        /// Time over which slack is observed before the limit is lowered.
+        hold_time: Time = Time::from_ms(1000), in DELAYS, source "Linux net/core/dev.c: HZ";
+    }
+}
+
+/// Below the kernel's greatest limit, `DQL_MAX_LIMIT`.
+const LIMIT: std::ops::RangeInclusive<Bytes> = Bytes(0)..=Bytes(1 << 30);
+
+tailback_proto::parameters! {
+    /// The Linux host that forwards, in softirq, between its ports.
+    pub struct BridgeParameters {
+        /// Descriptors of each receive ring (ethtool -G rx).
+        rx_ring: u32 = 1024, in RING, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE";
+        /// Descriptors of each transmit ring (ethtool -G tx).
+        tx_ring: u32 = 1024, in RING, source "Linux mlx5 en.h: MLX5E_PARAMS_DEFAULT_LOG_SQ_SIZE";
+        /// A hard interrupt, entry and exit included.
+        interrupt: Time = Time::from_ns(500), in DELAYS, source COST;
+        /// From an interrupt to its handler on a core that sleeps.
+        idle_exit: Time = Time::from_us(1), in DELAYS,
+            source "assumption: a shallow idle state (C1) and the message over PCIe";
+        /// The start of a poll, with its softirq.
+        poll: Time = Time::from_ns(200), in DELAYS, source COST;
+        /// From a packet's last bit on the wire to its completion in memory.
+        rx_latency: Time = Time::from_ns(500), in DELAYS,
+            source "assumption: NIC and PCIe; no vendor document says";
+        /// From the doorbell to a packet's first bit on the wire.
+        tx_latency: Time = Time::from_ns(500), in DELAYS,
+            source "assumption: NIC and PCIe; no vendor document says";
+    }
+}
+
+/// More than drivers offer (`ethtool -g`; mlx5: 8192).
+const RING: std::ops::RangeInclusive<u32> = 64..=65_536;
 
 // Queueing disciplines in a plan.
 
@@ -222,6 +301,109 @@ impl QdiscPlan {
     }
 }
 
+// What a veth pair and the namespaces at its ends are set by.
+
+tailback_proto::choice! {
+    /// Action of a full ring.
+    pub enum Kernel {
+        /// The packet is freed.
+        Frees = "6.1",
+        /// The queue stops.
+        Stops = "6.18",
+    }
+}
+
+tailback_proto::choice! {
+    /// Unit of byte queue limits.
+    pub enum VethBql {
+        /// Nothing: there are none.
+        Off = "none",
+        /// Packets, one unit each.
+        Packets = "packets",
+        /// Their lengths.
+        Bytes = "bytes",
+    }
+}
+
+tailback_proto::choice! {
+    /// Where rings are polled.
+    pub enum Polling {
+        /// Each in a thread with a core of its own.
+        Threaded = "threaded",
+        /// In softirqs of the core that sent to it first.
+        Softirq = "softirq",
+    }
+}
+
+tailback_proto::parameters! {
+    /// The veth pair of a topology of kind veth.
+    pub struct VethSettings {
+        /// What a full ring does. 6.1 (and older): the packet is freed. 6.18 (6.16 and newer): the queue of a device with a
+        /// qdisc stops until the peer's next poll ends.
+        kernel: Kernel = Kernel::Stops, of Kernel::ALL, source "Linux commits dc82a33297fc and 5442a9da6978";
+        /// Entries of the ring of each end.
+        ring: u32 = 256, in 1..=1 << 20, source "drivers/net/veth.c: VETH_RING_SIZE";
+        /// Byte queue limits: none, as in kernels without the series; packets: one unit each, as from its v2 on; bytes:
+        /// their lengths, as in v1.
+        bql: VethBql = VethBql::Off, of VethBql::ALL, source "Linux up to 7.3: veth has none";
+        /// Time over which completions are coalesced before the limit sees them; 0us: it sees each at once. Without
+        /// effect where bql is none.
+        tx_usecs: Time = Time::from_us(100), source "v7 of the series, patch 5: ethtool tx-usecs, 100 us";
+        /// The device has several transmit queues and uses one, as `ip link add` makes it on a machine with several CPUs. Its
+        /// qdisc hands over up to nine packets at once, whether the queue is stopped or not, and what cannot go then goes
+        /// before all that come later, a ping's included. false: one at a time, as with numtxqueues 1.
+        multiqueue: bool = true, source "drivers/net/veth.c: veth_get_num_queues; net/sched/sch_generic.c: \
+            try_bulk_dequeue_skb_slow, and no TCQ_F_ONETXQUEUE";
+        /// To take a packet from the qdisc and put it into the ring, where a softirq does that.
+        output: Time = Time::from_ns(500), in WORK, source "assumption: a third of a call of sendto";
+    }
+}
+
+tailback_proto::parameters! {
+    /// What receiving costs in the consumer's namespace. The producer's is alike, but has no rules.
+    pub struct ConsumerParameters {
+        /// Rules of iptables that each packet is compared with.
+        rules: u32 = 0, in 0..=1_000_000, source "assumption: none";
+        /// A comparison with one rule.
+        rule: Time = Time(7_700), in CONSUMER_COST, source format!("{SWEEP}: 10,000 rules, 13,000 packets per second");
+        /// A packet's way up the stack, without rules.
+        stack: Time = Time::from_ns(270), in WORK,
+            source format!("{SWEEP}: 0.57 us a packet without rules, less take");
+        /// To take a packet from the ring and hand it to GRO.
+        take: Time = Time::from_ns(300), in WORK,
+            source "the authors' sweep of intervals (interval.csv): 0.3 to 0.4 us between two completions of a list";
+        /// An echo request costs this many times as much as another packet, rules included.
+        echo: f64 = 1.0, in 1.0..=1000.0, source "assumption: the same";
+        /// A poll's packets take up to this share less or more, drawn anew for each poll.
+        jitter: f64 = 0.0, in BELOW_ALL, source "assumption: none";
+        /// From the wake-up of a thread, or of a core that sleeps, to its first instruction.
+        wakeup: Time = Time::from_us(5), in CONSUMER_COST,
+            source "assumption: no document says; the order of a context switch and a short sleep of a core";
+        /// Where rings are polled: each in a thread with a core of its own, or in softirqs of the core that sent to it first.
+        napi: Polling = Polling::Threaded, of Polling::ALL,
+            source "the authors' veth_bql_test.sh: without threads both ends share a core, and nothing builds up";
+        /// Packets that GRO collects before the stack sees them.
+        gro_batch: u32 = 8, in 1..=64, source "Linux net/core: sysctl net.core.gro_normal_batch";
+    }
+}
+
+const SWEEP: &str = "the authors' sweep on a Ryzen 5 5600X (text_sweep.txt)";
+const CONSUMER_COST: RangeInclusive<Time> = Time(0)..=Time::from_ms(10_000);
+const WORK: RangeInclusive<Time> = Time(1)..=Time::from_ms(10_000);
+const BELOW_ALL: (Bound<f64>, Bound<f64>) = (Bound::Included(0.0), Bound::Excluded(1.0));
+
+impl ConsumerParameters {
+    /// A packet's way up the stack, rules included.
+    pub(crate) fn way_up(&self) -> Time {
+        Time(self.stack.0 + self.rules as u64 * self.rule.0)
+    }
+
+    /// The same of an echo request.
+    pub(crate) fn way_up_of_echo(&self) -> Time {
+        Time((self.way_up().0 as f64 * self.echo).round_ties_even() as u64)
+    }
+}
+
 // Network namespaces joined by veth pairs, in a plan.
 
 /// Namespaces of one machine, the veth pairs between them, and what is sent over these.
@@ -246,7 +428,7 @@ pub struct VethNetworkPlan {
 pub struct NamespacePlan {
     /// Unique name.
     pub name: String,
-    /// What receiving costs in it.
+    /// Times of receiving in it.
     pub costs: ConsumerParameters,
 }
 
@@ -337,7 +519,7 @@ const FRAME_BYTES: std::ops::RangeInclusive<u32> = 34..=65_535;
 const MAX_WORK_PS: u64 = 100_000_000_000_000;
 
 impl VethNetworkPlan {
-    pub(super) fn check(&self) -> Result<(), PlanError> {
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
         let mut number: HashMap<&str, usize> = HashMap::new();
         for (index, space) in self.namespaces.iter().enumerate() {
             let place = format!("veth.namespaces[{index}]");

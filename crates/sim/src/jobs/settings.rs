@@ -6,7 +6,6 @@ use std::fmt;
 use std::sync::Arc;
 use tailback_proto::units::Rate;
 
-use super::{impossible, Plan, PlanError};
 pub use crate::work::DomainPlan;
 
 /// A job: ranks that repeat the same steps.
@@ -97,7 +96,7 @@ pub enum Algorithm {
     Hierarchical,
 }
 
-/// What an operation is.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum StepWork {
@@ -121,8 +120,8 @@ pub enum StepWork {
 }
 
 impl JobPlan {
-    fn problem(&self, plan: &Plan) -> Option<String> {
-        let hosts = plan.hosts.len() as u32;
+    /// The first problem, in a plan with so many hosts, traffic items and code points.
+    pub(crate) fn problem(&self, hosts: u32, items: usize, code_points: usize) -> Option<String> {
         let count = self.ranks.len();
         let problem = if count == 0 {
             "ranks is empty"
@@ -132,9 +131,9 @@ impl JobPlan {
             "two ranks are on one host"
         } else if self.servers.len() != count {
             "servers has not one entry a rank"
-        } else if self.item >= plan.flows.items.len() {
+        } else if self.item >= items {
             "its item is not in items"
-        } else if self.code_point as usize >= plan.code_points.len() {
+        } else if self.code_point as usize >= code_points {
             "its code_point is not in code_points"
         } else if self.repeat == 0 || self.steps.is_empty() {
             "it has nothing to do"
@@ -198,21 +197,6 @@ impl JobPlan {
     }
 }
 
-impl Plan {
-    pub(super) fn check_jobs(&self) -> Result<(), PlanError> {
-        let mut names = HashSet::new();
-        for (index, job) in self.jobs.iter().enumerate() {
-            if let Some(problem) = job.problem(self) {
-                return Err(impossible(format!("jobs[{index}]"), problem));
-            }
-            if !names.insert(&job.name) {
-                return Err(impossible(format!("jobs[{index}]"), format!("two are named {}", job.name)));
-            }
-        }
-        Ok(())
-    }
-}
-
 // Many operations in columns: 25 bytes each, and 4 for each one that it waits for.
 
 /// An operation of a graph: `[rank, what, after]` in JSON; the places of operations that it waits for.
@@ -235,7 +219,7 @@ const VALUE: usize = 2;
 const TO: usize = 3;
 const CHANNEL: usize = 4;
 
-/// What operation `i` waits for ends at `after[ends[i]]`, and begins where that of the one before ends.
+/// The dependencies of operation `i` end at `after[ends[i]]`, and begin where those of the operation before end.
 const ENDS: usize = 5;
 
 const AFTER: usize = 6;
