@@ -2,6 +2,7 @@
 
 pub(crate) mod device;
 pub(crate) mod egress;
+pub(crate) mod record;
 pub(crate) mod settings;
 pub(crate) mod softirq;
 #[cfg(test)]

@@ -148,7 +148,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
             }
         }
     }
-    let (on_bridges, found) = super::bridges::audit(plan, world);
+    let (on_bridges, found) = crate::linux::record::bridges::audit(plan, world);
     in_flight += on_bridges;
     errors.extend(found);
     for host_path in &world.nics.host_paths {
@@ -159,7 +159,7 @@ pub(super) fn audit(plan: &Plan, world: &World) -> (Conservation, Vec<(String, S
     }
     let (in_rings, tcp_bytes) = super::tcp::audit(world, &mut errors);
     in_flight += in_rings;
-    let (ends, found) = super::veth::audit(plan, world);
+    let (ends, found) = crate::linux::record::veth::audit(plan, world);
     checked += ends;
     errors.extend(found);
     #[cfg(debug_assertions)]

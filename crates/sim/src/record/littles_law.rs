@@ -5,10 +5,11 @@
 //! lines are a fluid that is looked at now and then; a packet that a core or a NIC is working on. Ports of the HPCC profile
 //! are judged with its own books.
 
-use super::{bridges, hosts, veth};
+use super::hosts;
 use crate::fabric::packet::Packet;
 use crate::fabric::{lane, port_and_class};
 use crate::gauge::{Gauge, OverTime, QueuedAt};
+use crate::linux::record::{bridges, veth};
 use crate::plan::Plan;
 use crate::world::World;
 use tailback_proto::units::Time;

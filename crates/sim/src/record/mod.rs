@@ -1,24 +1,21 @@
 //! The recording of a run: time series, one row for each queue pair and TCP connection, counters, and the books.
 
 mod audit;
-mod bridges;
 mod counters;
 mod flows;
 mod hosts;
 #[cfg(debug_assertions)]
 mod littles_law;
 mod ports;
-mod qdisc;
-mod quantity;
+pub(crate) mod quantity;
 mod queue_pairs;
-mod recording;
+pub(crate) mod recording;
 mod reference;
 mod rows;
-mod series;
+pub(crate) mod series;
 pub(crate) mod settings;
-mod signals;
+pub(crate) mod signals;
 mod tcp;
-mod veth;
 
 pub use crate::record::flows::Flow;
 pub use crate::record::flows::{Cells, FlowBlock, Values, BLOCK_ROWS};

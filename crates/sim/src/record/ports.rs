@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use tailback_proto::flow_control::pcie_credits::DATA_CREDIT_BYTES;
 use tailback_proto::wire::PREAMBLE_AND_GAP_BYTES;
 
-use super::bridges;
 use super::quantity::{counters, quantities, recorded};
 use super::recording::{node_name, peer_name, Queue};
 use super::series::{egress_name, ingress_name, receive_name, send_queue_name, Chosen, Detail};
@@ -12,6 +11,7 @@ use crate::fabric::link::RoutePorts;
 use crate::fabric::port::DropReason;
 use crate::fabric::{lane, port_and_class, Fabric};
 use crate::host::path::{HostPath, Target};
+use crate::linux::record::bridges;
 use crate::nic::queue_pair::GONE;
 use crate::plan::Plan;
 use crate::world::World;
@@ -304,8 +304,9 @@ impl ListedQueues {
         let sockets = &world.tcp.sockets;
         let tcp = (sockets.first_flow..).zip(&sockets.connections);
         self.add(plan, world, detail, tcp.map(|(number, c)| (number, c.src, c.dst, c.code_point)));
-        let veths =
-            crate::record::veth::queues(plan, world).into_iter().filter(|queue| detail.lists(queue.kind));
+        let veths = crate::linux::record::veth::queues(plan, world)
+            .into_iter()
+            .filter(|queue| detail.lists(queue.kind));
         self.found.into_values().chain(veths).collect()
     }
 }

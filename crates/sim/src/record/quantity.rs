@@ -11,8 +11,9 @@ use tailback_proto::units::Time;
 
 use super::queue_pairs::Items;
 use super::signals::Signal;
-use super::{bridges, hosts, ports, qdisc, queue_pairs, tcp, veth};
+use super::{hosts, ports, queue_pairs, tcp};
 use crate::gauge::TICK_PS;
+use crate::linux::record::{bridges, qdisc, veth};
 
 /// How a value is read, and how bins are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ impl ValueKind {
     }
 }
 
-pub(super) const PICOSECONDS_TO_MICROSECONDS: u64 = 1_000_000;
+pub(crate) const PICOSECONDS_TO_MICROSECONDS: u64 = 1_000_000;
 
 /// A rate in bit/s from bytes over a span; 0 for an empty span.
 pub fn bits_per_second(bytes: u64, span: Time) -> f64 {
@@ -104,9 +105,9 @@ pub struct Quantity {
     /// Unit of its series, or of its counter if it has no series.
     pub unit: &'static str,
     /// How bins are merged; `None` if it has no series.
-    pub(super) kind: Option<ValueKind>,
+    pub(crate) kind: Option<ValueKind>,
     /// True if an entity is kept once this quantity is above 0.
-    pub(super) keeps: bool,
+    pub(crate) keeps: bool,
     /// The signal that it is, if it is one: the log of signals has its bins.
     pub signal: Option<Signal>,
     /// Its line in the reference.
@@ -159,7 +160,7 @@ const TABLES: [&[&Quantities]; 7] = [
 ];
 
 /// All tables of the engine.
-pub(super) fn all_tables() -> impl Iterator<Item = &'static Quantities> {
+pub(crate) fn all_tables() -> impl Iterator<Item = &'static Quantities> {
     TABLES.into_iter().flatten().copied()
 }
 
@@ -242,7 +243,7 @@ macro_rules! recorded {
     ($($declares:ident { $(#[$doc:meta])* $name:ident $($rest:tt)* })*) => {
         $($declares! { $(#[$doc])* $name $($rest)* })*
 
-        pub(super) const TABLES: &[&$crate::record::quantity::Quantities] = &[$(&$name.quantities),*];
+        pub(crate) const TABLES: &[&$crate::record::quantity::Quantities] = &[$(&$name.quantities),*];
     };
 }
 
@@ -410,4 +411,4 @@ macro_rules! counters_as {
     };
 }
 
-pub(super) use {counters, quantities, recorded, signal};
+pub(crate) use {counters, quantities, recorded, signal};

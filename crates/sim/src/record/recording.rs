@@ -7,7 +7,6 @@ use tailback_proto::flow_control::pfc::headroom_bytes;
 use tailback_proto::units::{Rate, Time};
 use tailback_proto::wire::{tcp_frame_bytes, write_frame_bytes, PREAMBLE_AND_GAP_BYTES};
 
-use super::bridges;
 use super::flows::Flow;
 use super::rows::FlowBlocks;
 use super::series::{egress_name, ingress_name, receive_name};
@@ -15,6 +14,7 @@ use super::signals::Signals;
 use crate::fabric::packet::PacketKind;
 use crate::fabric::port::DropReason;
 use crate::fabric::port_and_class;
+use crate::linux::record::bridges;
 use crate::plan::{NicPlan, Plan};
 use crate::work::JobRecord;
 use crate::workload::LatencyTest;
@@ -424,7 +424,7 @@ pub struct Sender {
 
 // What a recording says about the run as a whole.
 
-pub(super) fn meta(
+pub(crate) fn meta(
     plan: &Plan,
     world: &World,
     series: &Series,
@@ -482,9 +482,9 @@ pub(super) fn meta(
         pause_storms: pause_storms(world),
         queues,
         cpu: crate::record::tcp::cpus(plan, world),
-        veth: crate::record::veth::meta(plan, world),
+        veth: crate::linux::record::veth::meta(plan, world),
         latency: latency(plan, world),
-        bridge_cores: crate::record::bridges::cores(plan, world),
+        bridge_cores: crate::linux::record::bridges::cores(plan, world),
         jobs: Vec::new(),
         skipped: Vec::new(),
     }
@@ -777,7 +777,7 @@ impl std::fmt::Display for Entity {
 }
 
 /// The name of a node, counted over hosts, switches and bridges.
-pub(super) fn node_name(plan: &Plan, node: usize) -> &str {
+pub(crate) fn node_name(plan: &Plan, node: usize) -> &str {
     let (hosts, switches) = (plan.hosts.len(), plan.switches.len());
     match node.checked_sub(hosts) {
         None => &plan.hosts[node].name,
@@ -787,13 +787,13 @@ pub(super) fn node_name(plan: &Plan, node: usize) -> &str {
 }
 
 /// Something at a port, towards its peer.
-pub(super) fn at_port(plan: &Plan, world: &World, name: String, kind: &'static str, port: usize) -> Entity {
+pub(crate) fn at_port(plan: &Plan, world: &World, name: String, kind: &'static str, port: usize) -> Entity {
     let port = &world.fabric.ports[port];
     Entity::new(name, kind, node_name(plan, port.owner as usize))
         .towards(node_name(plan, port.peer_owner as usize))
 }
 
 /// The name of the node at the other end of a port.
-pub(super) fn peer_name(plan: &Plan, world: &World, port: usize) -> String {
+pub(crate) fn peer_name(plan: &Plan, world: &World, port: usize) -> String {
     node_name(plan, world.fabric.ports[port].peer_owner as usize).to_string()
 }

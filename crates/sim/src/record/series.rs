@@ -17,9 +17,10 @@ use super::recording::{at_port, peer_name, Entity, Series};
 use super::settings::MIN_BINS;
 use super::signals::{counted, PairLog, Signal, SignalEnds, Signals};
 use super::tcp::{CONNECTION, CPU, RINGS};
-use super::{bridges, hosts, queue_pairs, tcp, veth};
+use super::{hosts, queue_pairs, tcp};
 use crate::fabric::cut::Mail;
 use crate::fabric::lane;
+use crate::linux::record::{bridges, veth};
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -30,7 +31,7 @@ const FIRST_BIN_OF_MANY: Time = Time::from_us(10);
 const MANY_COLUMNS: usize = 2_000;
 
 /// In place of a node: what is added up over all of them.
-pub(super) const NOWHERE: usize = usize::MAX;
+pub(crate) const NOWHERE: usize = usize::MAX;
 
 /// How much of the fabric is recorded: the most that fits [`MAX_VALUES`] with [`FEW_BINS`] each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,10 +85,10 @@ pub(crate) struct Recorder {
     pub detail: Detail,
     /// True if only some queues were to be recorded.
     chosen: bool,
-    pub(super) read: Readings<World>,
-    pub(super) items: Option<Items>,
+    pub(crate) read: Readings<World>,
+    pub(crate) items: Option<Items>,
     /// CNPs, NAKs and delay probes, where each pair of hosts has its own.
-    pub(super) pairs: PairLog,
+    pub(crate) pairs: PairLog,
 }
 
 impl Recorder {
@@ -108,7 +109,7 @@ impl Recorder {
     }
 
     /// Another one that has yet to be given what it reads.
-    pub(super) fn beside(&self) -> Self {
+    pub(crate) fn beside(&self) -> Self {
         let (read, pairs) = (Readings::default(), PairLog::default());
         Recorder { detail: self.detail, chosen: self.chosen, read, items: None, pairs }
     }
@@ -290,7 +291,7 @@ fn who(plan: &Plan, world: &World, signal: Signal, entity: &Entity) -> SignalEnd
 }
 
 /// Classes that any packet of the plan can be in.
-pub(super) fn used_classes(plan: &Plan) -> Vec<u8> {
+pub(crate) fn used_classes(plan: &Plan) -> Vec<u8> {
     let mut code_points: Vec<u8> = plan.writers.iter().map(|writer| writer.code_point).collect();
     code_points.extend(plan.flows.list.iter().map(|flow| flow.code_point()));
     code_points.extend(plan.flows.of_work.then_some(0));
@@ -314,26 +315,26 @@ fn tracked(count: usize, wanted: usize) -> impl Iterator<Item = usize> {
     (0..picks).map(move |pick| pick * count / picks)
 }
 
-pub(super) fn egress_name(world: &World, port: usize, class: u8) -> String {
+pub(crate) fn egress_name(world: &World, port: usize, class: u8) -> String {
     format!("{}/tc{class}", world.fabric.links[port].name)
 }
 
-pub(super) fn ingress_name(world: &World, port: usize, class: u8) -> String {
+pub(crate) fn ingress_name(world: &World, port: usize, class: u8) -> String {
     format!("{}/pg{class}", world.fabric.links[port].name)
 }
 
-pub(super) fn receive_name(plan: &Plan, host: usize) -> String {
+pub(crate) fn receive_name(plan: &Plan, host: usize) -> String {
     format!("{}/rx", plan.hosts[host].name)
 }
 
-pub(super) fn send_queue_name(plan: &Plan, host: usize, class: u8) -> String {
+pub(crate) fn send_queue_name(plan: &Plan, host: usize, class: u8) -> String {
     format!("{}/sq{class}", plan.hosts[host].name)
 }
 
 // What is read at the end of each bin, of the world of either engine: the columns of the series, and the tables that give their values.
 
 /// A series.
-pub(super) struct Column {
+pub(crate) struct Column {
     entity: u32,
     metric: Cow<'static, str>,
     pub kind: ValueKind,
@@ -344,7 +345,7 @@ pub(super) struct Column {
 }
 
 /// Columns that are read together, at one place.
-pub(super) struct Reader<W> {
+pub(crate) struct Reader<W> {
     read: fn(&mut Bin<W>, usize, &mut [u64], &mut [f64]),
     pub at: usize,
     pub columns: usize,
@@ -364,10 +365,10 @@ pub struct ShownSignal<W> {
 
 /// All that is read of a world.
 pub struct Readings<W> {
-    pub(super) readers: Vec<Reader<W>>,
-    pub(super) columns: Vec<Column>,
+    pub(crate) readers: Vec<Reader<W>>,
+    pub(crate) columns: Vec<Column>,
     /// By column: the counter's value at the start of the bin.
-    pub(super) before: Vec<u64>,
+    pub(crate) before: Vec<u64>,
     entities: Vec<Entity>,
     /// By entity: whether it is kept even where nothing ever happened.
     always: Vec<bool>,
@@ -425,7 +426,7 @@ impl<W> Readings<W> {
     }
 
     /// Of each column: the kind of its entity, its metric, and how it is read.
-    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, &str, ValueKind)> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &str, ValueKind)> {
         self.columns.iter().map(|one| (self.entities[one.entity as usize].kind, &*one.metric, one.kind))
     }
 
@@ -436,7 +437,7 @@ impl<W> Readings<W> {
     }
 
     /// How bins of the columns are merged.
-    pub(super) fn kinds(&self) -> Vec<ValueKind> {
+    pub(crate) fn kinds(&self) -> Vec<ValueKind> {
         self.columns.iter().map(|column| column.kind).collect()
     }
 

@@ -9,8 +9,8 @@ use Signal::{BqlStop, CeMark, Cnp, DelayProbe, Drop, Nak, PcieCreditStall, PfcPa
 use super::quantity::ValueKind;
 use super::recording::{at_port, Entity};
 use super::series::{egress_name, ingress_name, send_queue_name};
-use super::{bridges, veth};
 use crate::fabric::{port_and_class, CLASSES};
+use crate::linux::record::{bridges, veth};
 use crate::nic::{EndSignal, Pair, PairCounts};
 use crate::plan::Plan;
 use crate::world::World;
@@ -67,7 +67,7 @@ impl Signal {
     }
 
     /// True if end points tell each other.
-    pub(super) fn is_between_hosts(self) -> bool {
+    pub(crate) fn is_between_hosts(self) -> bool {
         matches!(self, Cnp | Nak | DelayProbe)
     }
 
@@ -162,7 +162,7 @@ impl Signals {
         self.add(who, intervals);
     }
 
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         who: impl FnOnce() -> SignalEnds,
         intervals: impl IntoIterator<Item = (Time, Time, u64)>,
@@ -192,7 +192,7 @@ impl Signals {
 // few, and what only counters know, as of queues that a large fabric does not record.
 
 /// Signals of switches' queues, which may have no column, and of transmit queues, which have none.
-pub(super) fn counted(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
+pub(crate) fn counted(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
     let (fabric, end) = (&world.fabric, world.fabric.run.now);
     let mut found = Vec::new();
     for at in 0..fabric.ports.len() * CLASSES {
@@ -230,7 +230,7 @@ pub(super) fn counted(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> 
 
 /// CNPs, NAKs and delay probes by bin and pair of hosts.
 #[derive(Debug, Default)]
-pub(super) struct PairLog {
+pub(crate) struct PairLog {
     /// Bin, pair, and how many.
     rows: Vec<(u32, Pair, u32)>,
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::quantity::{counters, quantities, recorded, Table};
-use super::recording::Entity;
-use super::recording::{Counter, Pings, Queue, Sender, Teardown, Veth, VethEnd};
-use super::signals::Signal;
 use crate::cores::Purpose;
 use crate::fabric::port::Tally;
 use crate::linux::veth::{Counted, Dropped, End};
 use crate::plan::{Plan, VethNetworkPlan};
+use crate::record::quantity::{counters, quantities, recorded, Table};
+use crate::record::recording::Entity;
+use crate::record::recording::{Counter, Pings, Queue, Sender, Teardown, Veth, VethEnd};
+use crate::record::signals::Signal;
 use crate::world::World;
 
 /// Declares what is recorded of a place where packets wait.
@@ -109,7 +109,7 @@ recorded! {
 
 /// Places of a packet on its way, the receiver's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Row {
+pub(crate) enum Row {
     Core,
     Ring,
     Qdisc,
@@ -141,7 +141,7 @@ fn end_name(plan: &VethNetworkPlan, world: &World, end: usize) -> String {
     format!("{}-{}", name(end), name(end ^ 1))
 }
 
-pub(super) fn row_name(plan: &VethNetworkPlan, world: &World, end: usize, row: Row) -> String {
+pub(crate) fn row_name(plan: &VethNetworkPlan, world: &World, end: usize, row: Row) -> String {
     format!("{}/{}", end_name(plan, world, end), row.name())
 }
 
@@ -152,7 +152,7 @@ fn queue_of(plan: &VethNetworkPlan, world: &World, end: usize, row: Row) -> Enti
 }
 
 /// Transmit queues that were stopped: why, the ring, and how often.
-pub(super) fn stops(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
+pub(crate) fn stops(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
     let Some(plan) = &plan.veth else { return Vec::new() };
     let ends = world.linux.veths.ends.iter().enumerate();
     ends.flat_map(|(number, end)| {
@@ -166,7 +166,7 @@ pub(super) fn stops(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
 }
 
 /// Entities, and what is recorded of each; an index is of an end, a ping or a namespace.
-pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, Vec<&'static Table<World>>, usize)> {
+pub(crate) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, Vec<&'static Table<World>>, usize)> {
     let Some(plan) = &plan.veth else { return Vec::new() };
     let mut found: Vec<(Entity, Vec<&'static Table<World>>, usize)> = Vec::new();
     for (index, namespace) in plan.namespaces.iter().enumerate() {
@@ -191,7 +191,7 @@ pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, Vec<&'static 
     found
 }
 
-pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
+pub(crate) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
     let plan = plan.veth.as_ref()?;
     let veths = &world.linux.veths;
     let ends = (0..veths.ends.len()).map(|end| {
@@ -250,7 +250,7 @@ pub(super) fn meta(plan: &Plan, world: &World) -> Option<Veth> {
 }
 
 /// Counters of each end, at the namespace that it is in.
-pub(super) fn counters(plan: &Plan, world: &World, rows: &mut Vec<Counter>) {
+pub(crate) fn counters(plan: &Plan, world: &World, rows: &mut Vec<Counter>) {
     let Some(network) = &plan.veth else { return };
     let found = meta(plan, world).into_iter().flat_map(|meta| meta.ends);
     for (end, of) in found.enumerate() {
@@ -265,7 +265,7 @@ pub(super) fn counters(plan: &Plan, world: &World, rows: &mut Vec<Counter>) {
 }
 
 /// Rows of the tailback chart: the queues of ends that carried anything, the receiver's first.
-pub(super) fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
+pub(crate) fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
     let Some(network) = &plan.veth else { return Vec::new() };
     let ends = &world.linux.veths.ends;
     let rows = (0..ends.len()).filter(|&end| ends[end].counted.offered.packets > 0).flat_map(|end| {
@@ -289,7 +289,7 @@ pub(super) fn queues(plan: &Plan, world: &World) -> Vec<Queue> {
 }
 
 /// Checks the books of each end. Returns how many carried a packet, and what is wrong.
-pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) {
+pub(crate) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) {
     let mut errors = Vec::new();
     let Some(network) = &plan.veth else { return (0, errors) };
     let veths = &world.linux.veths;

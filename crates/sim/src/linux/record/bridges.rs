@@ -1,15 +1,15 @@
 //! Quantities of Linux bridges.
 
-use super::quantity::{counters, quantities, recorded, Table};
-use super::recording::{at_port, peer_name, Entity};
-use super::recording::{BridgeCore, Queue};
-use super::signals::Signal;
 use crate::cores::Purpose;
 use crate::fabric::packet::Packet;
 use crate::fabric::port::DropReason;
 use crate::fabric::{lane, CLASSES};
 use crate::linux::device::Channel;
 use crate::plan::{Plan, QdiscPlan};
+use crate::record::quantity::{counters, quantities, recorded, Table};
+use crate::record::recording::{at_port, peer_name, Entity};
+use crate::record::recording::{BridgeCore, Queue};
+use crate::record::signals::Signal;
 use crate::world::World;
 
 recorded! {
@@ -81,7 +81,7 @@ recorded! {
 }
 
 /// Name of a port's row: `br0:h1/qdisc`.
-pub(super) fn row_name(world: &World, port: usize, row: &str) -> String {
+pub(crate) fn row_name(world: &World, port: usize, row: &str) -> String {
     format!("{}/{row}", world.fabric.links[port].name)
 }
 
@@ -97,7 +97,7 @@ fn all_cores<'a>(plan: &'a Plan, world: &'a World) -> impl Iterator<Item = (usiz
 }
 
 /// Entities of bridges, each with its table and place.
-pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, &'static Table<World>, usize)> {
+pub(crate) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, &'static Table<World>, usize)> {
     let mut rows = Vec::new();
     for port in 0..world.linux.bridge_ports.len() {
         let at = world.linux.first_bridge_port + port;
@@ -113,7 +113,7 @@ pub(super) fn entities(plan: &Plan, world: &World) -> Vec<(Entity, &'static Tabl
 }
 
 /// Of a port, counted among all.
-pub(super) fn channels(world: &World, port: usize) -> &[Channel] {
+pub(crate) fn channels(world: &World, port: usize) -> &[Channel] {
     let p = &world.linux.bridge_ports[port - world.linux.first_bridge_port];
     &world.linux.channels[p.first_channel as usize..(p.first_channel + p.channels) as usize]
 }
@@ -122,13 +122,13 @@ fn out_of_buffer(world: &World, port: usize) -> u64 {
     channels(world, port).iter().map(|channel| channel.rx_out_of_buffer).sum()
 }
 
-pub(super) fn egresses(world: &World, port: usize) -> impl Iterator<Item = &crate::linux::egress::Egress> {
+pub(crate) fn egresses(world: &World, port: usize) -> impl Iterator<Item = &crate::linux::egress::Egress> {
     let port = (world.linux.first_bridge_port + port) as u32;
     world.linux.egresses.iter().filter(move |egress| egress.port == port)
 }
 
 /// A queue of a bridge's port.
-pub(super) fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, order: u32) -> Queue {
+pub(crate) fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize, order: u32) -> Queue {
     let node = world.fabric.ports[port].owner as usize - world.nics.nics.len() - world.fabric.switches.len();
     let model = &plan.bridge_models[plan.bridges[node].model];
     let red = match &model.qdisc {
@@ -150,7 +150,7 @@ pub(super) fn queue(plan: &Plan, world: &World, kind: &'static str, port: usize,
 }
 
 /// Transmit queues that were stopped: why, the rings of the port, and how often.
-pub(super) fn stops(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
+pub(crate) fn stops(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
     let of_port = |port: usize| {
         let at = world.linux.first_bridge_port + port;
         let rings = at_port(plan, world, row_name(world, at, "tx-ring"), "tx-ring", at);
@@ -164,7 +164,7 @@ pub(super) fn stops(plan: &Plan, world: &World) -> Vec<(Signal, Entity, u64)> {
 }
 
 /// Uses of the cores of bridges.
-pub(super) fn cores(plan: &Plan, world: &World) -> Vec<BridgeCore> {
+pub(crate) fn cores(plan: &Plan, world: &World) -> Vec<BridgeCore> {
     let row = |(core, bridge, number): (usize, &str, u32)| {
         let core = &world.linux.cores[core];
         let share = |purpose| {
@@ -184,7 +184,7 @@ pub(super) fn cores(plan: &Plan, world: &World) -> Vec<BridgeCore> {
 }
 
 /// Counters of a port, its queueing disciplines included: of all of them together.
-pub(super) fn count(world: &World, number: usize, add: &mut dyn FnMut(&'static str, u64)) {
+pub(crate) fn count(world: &World, number: usize, add: &mut dyn FnMut(&'static str, u64)) {
     (PORT_COUNTS.count)(world, world.linux.first_bridge_port + number, add);
     for egress in egresses(world, number) {
         super::qdisc::count(&egress.qdisc, world.fabric.run.now, add);
@@ -192,7 +192,7 @@ pub(super) fn count(world: &World, number: usize, add: &mut dyn FnMut(&'static s
 }
 
 /// Checks the books of all bridges. Returns the packets of data that they hold, and a line for each error.
-pub(super) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) {
+pub(crate) fn audit(plan: &Plan, world: &World) -> (u64, Vec<(String, String)>) {
     let mut errors = Vec::new();
     let mut held_data = 0;
     for (number, bridge) in plan.bridges.iter().enumerate() {
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use crate::Simulation;
 
-    const PLAN: &str = include_str!("../../tests/data/bridge.json");
+    const PLAN: &str = include_str!("../../../tests/data/bridge.json");
 
     /// A run stopped in the middle, its books changed by `cook`.
     fn cooked(cook: impl Fn(&mut World)) -> Vec<(String, String)> {

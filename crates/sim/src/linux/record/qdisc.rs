@@ -7,7 +7,7 @@ use tailback_proto::aqm::qdisc::{OwnStatistics, Qdisc};
 use tailback_proto::aqm::red::RedStatistics;
 use tailback_proto::units::Time;
 
-use super::quantity::{counters, recorded};
+use crate::record::quantity::{counters, recorded};
 
 /// Declares what every discipline counts.
 macro_rules! common {
@@ -99,7 +99,7 @@ recorded! {
 }
 
 /// Counters of a discipline and of the one below it.
-pub(super) fn count(qdisc: &Qdisc, now: Time, add: &mut dyn FnMut(&'static str, u64)) {
+pub(crate) fn count(qdisc: &Qdisc, now: Time, add: &mut dyn FnMut(&'static str, u64)) {
     let own = |qdisc: &Qdisc, add: &mut dyn FnMut(&'static str, u64)| match qdisc.own_statistics(now) {
         OwnStatistics::None => {}
         OwnStatistics::Red(red) => (RED.count)(&red, 0, add),
