@@ -341,7 +341,7 @@ def drops(run: Run) -> Lines:
         by_place[where] += packets
         if reason in ("lost on the link",) and not any(wire.loss for wire in run.scenario.network.wires):
             yield f"drops: {packets} {reason} at {where}, and no link loses any"
-        down = ("on the link when it failed", "waiting at a port whose link failed", "no route to its host")
+        down = ("on a link that had failed", "waiting at a port whose link failed", "no route to its host")
         if reason in down and not run.scenario.failures:
             yield f"drops: {packets} {reason} at {where}, and no link fails"
         if reason.startswith("PFC watchdog") and run.scenario.switch.watchdog is None:
@@ -391,7 +391,7 @@ def links(run: Run) -> Lines:
                 packets
                 for (where, reason), packets in run.drops.items()
                 if where.startswith(f"{a}:{b}/")
-                and reason in ("lost on the link", "on the link when it failed")
+                and reason in ("lost on the link", "on a link that had failed")
             )
             pauses = _packets(here, "tx", "pause")
             hops += sent + pauses

@@ -93,6 +93,17 @@ pub struct CodePointPlan {
     pub pcp: u8,
 }
 
+/// What happens to a link at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkChange {
+    pub at: Time,
+    pub link: usize,
+    /// It fails, or works again.
+    pub works: Option<bool>,
+    /// Routing takes notice of its state.
+    pub is_noticed: bool,
+}
+
 impl Plan {
     /// Reads and checks a plan.
     pub fn from_json(json: &str) -> Result<Plan, PlanError> {
@@ -177,14 +188,20 @@ impl Plan {
         in_bounds("record", &self.record)
     }
 
-    /// When which link fails, or comes up again: by time, at the same time in the order of the failures.
-    pub(crate) fn link_changes(&self) -> Vec<(Time, usize, bool)> {
+    /// When which link fails, comes up again, or is noticed to have: by time, at the same time in the order of the failures.
+    pub(crate) fn link_changes(&self) -> Vec<LinkChange> {
         let of_failure = |failure: &FailurePlan| {
-            let link = failure.link;
-            [(failure.at, link, false)].into_iter().chain(failure.repair.map(|at| (at, link, true)))
+            let FailurePlan { link, detection, .. } = *failure;
+            let times = [(failure.at, false)].into_iter().chain(failure.repair.map(|at| (at, true)));
+            times.flat_map(move |(at, works)| {
+                let at_once = detection == Time::ZERO;
+                let change = LinkChange { at, link, works: Some(works), is_noticed: at_once };
+                let later = LinkChange { at: at + detection, link, works: None, is_noticed: true };
+                [Some(change), (!at_once).then_some(later)].into_iter().flatten()
+            })
         };
         let mut changes: Vec<_> = self.failures.iter().flat_map(of_failure).collect();
-        changes.sort_by_key(|change| change.0);
+        changes.sort_by_key(|change| change.at);
         changes
     }
 }

@@ -23,7 +23,7 @@ use crate::host::Tcp;
 use crate::linux::Linux;
 use crate::nic::queue_pair::{put, RecvQp, SendQp, GONE};
 use crate::nic::{Nic, NicModel, Nics, PairCounts};
-use crate::plan::{FlowPlan, Plan, PlanError};
+use crate::plan::{FlowPlan, LinkChange, Plan, PlanError};
 use crate::workload::{number, start_time, LatencyTest, Writer};
 use tailback_proto::aqm::red::EcnParameters;
 use tailback_proto::flow_control::shared_buffer::class_bits;
@@ -35,8 +35,8 @@ pub(crate) type Controls = [Arc<dyn ExternalControl>];
 pub(crate) struct World {
     pub fabric: Fabric,
     pub deadlocks: Deadlocks,
-    /// Link failures and repairs: a port of the link, and whether it is up from then on.
-    pub link_changes: Vec<(u32, bool)>,
+    /// Failures and repairs of links, each with a port of the link.
+    pub link_changes: Vec<(u32, LinkChange)>,
     pub nics: Nics,
     /// Agents that watch the counters of receiving hosts.
     pub agents: Vec<Agent>,
@@ -195,7 +195,7 @@ impl World {
         let port_of: HashMap<usize, u32> =
             wiring.ends.iter().enumerate().map(|(port, end)| (end.link, port as u32)).collect();
         world.link_changes =
-            plan.link_changes().into_iter().map(|(_, link, up)| (port_of[&link], up)).collect();
+            plan.link_changes().into_iter().map(|change| (port_of[&change.link], change)).collect();
         world.add_writers(plan, &names)?;
         world.add_flows(plan)?;
         world.add_receivers(plan);
@@ -240,8 +240,15 @@ impl World {
 
     /// A link, named by one of its ports, fails or is repaired.
     pub fn on_link_change(&mut self, change: u32) {
-        let (port, up) = self.link_changes[change as usize];
+        let (port, change) = self.link_changes[change as usize];
         let ends = [port as usize, self.fabric.ports[port as usize].peer as usize];
+        if let Some(works) = change.works {
+            ends.into_iter().for_each(|port| self.fabric.set_works(port, works));
+        }
+        if !change.is_noticed {
+            return;
+        }
+        let up = self.fabric.links[ends[0]].works;
         for port in ends {
             if !self.fabric.set_up(port, up) {
                 continue;
@@ -669,8 +676,8 @@ impl World {
             let at = nics.memory_loads[change].at;
             run.schedule(at, Event::MemoryLoad(change as u32));
         }
-        for (change, (at, ..)) in plan.link_changes().into_iter().enumerate() {
-            run.schedule(at, Event::LinkChange(change as u32));
+        for (number, change) in plan.link_changes().into_iter().enumerate() {
+            run.schedule(change.at, Event::LinkChange(number as u32));
         }
     }
 }

@@ -87,7 +87,7 @@ fn connections_take_the_paths_that_are_left() {
     };
     assert!(last(&failed) > last(&whole) * 3 / 2, "half the capacity is gone");
     let reasons: Vec<&str> = failed.meta.drops.iter().map(|drop| drop.reason).collect();
-    assert!(reasons.contains(&"on the link when it failed"), "{reasons:?}");
+    assert!(reasons.contains(&"on a link that had failed"), "{reasons:?}");
     assert!(reasons.contains(&"waiting at a port whose link failed"), "{reasons:?}");
     assert!(total(&failed, "local_ack_timeout_err") + total(&failed, "packet_seq_err") > 0);
     let sent_by = |name: &str| {
@@ -105,6 +105,37 @@ fn a_repaired_link_is_used_again() {
         recording.flows.iter().map(|flow| flow.end_ps.unwrap()).sum::<u64>()
     };
     assert!(ends(&repaired) < ends(&failed));
+}
+
+/// How many packets of one long flow the failed link lost, when the flow ended, and over which spines it went afterwards.
+fn through_a_hole(detection: u64, repair: Option<u64>) -> (u64, u64) {
+    let mut failure = failure(UPLINK, 100 * US, repair);
+    failure.detection = Time(detection);
+    let recording = with_events(vec![failure]);
+    let lost = |drop: &&tailback_sim::record::DropRecord| drop.reason == "on a link that had failed";
+    let packets = recording.meta.drops.iter().filter(lost).map(|drop| drop.packets).sum();
+    assert!(recording.flows.iter().all(|flow| flow.state == "done"), "nothing stays behind");
+    (packets, recording.flows.iter().map(|flow| flow.end_ps.unwrap()).max().unwrap())
+}
+
+#[test]
+fn until_routing_notices_packets_are_sent_into_a_failed_link() {
+    let (at_once, first) = through_a_hole(0, None);
+    let (in_a_ms, second) = through_a_hole(MS, None);
+    let (in_ten, third) = through_a_hole(10 * MS, None);
+    assert!(at_once < in_a_ms && in_a_ms <= in_ten, "{at_once} {in_a_ms} {in_ten}");
+    assert!(first < second && second < third, "{first} {second} {third}");
+    assert!(second > 100 * US + MS && third > 100 * US + 10 * MS, "no message gets through before");
+}
+
+#[test]
+fn a_flap_that_is_shorter_than_its_detection_is_never_routed_around() {
+    let repaired = 2 * MS;
+    let (lost, end) = through_a_hole(100 * MS, Some(repaired));
+    let (_, noticed) = through_a_hole(100 * MS, None);
+    assert!(lost > 0);
+    assert!(repaired < end && end < 100 * MS, "{end}");
+    assert!(noticed > 100 * MS, "{noticed}");
 }
 
 #[test]

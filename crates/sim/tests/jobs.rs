@@ -337,7 +337,7 @@ proptest! {
         }
         // Whether or not messages that are done leave their slots.
         let mut kept = make();
-        kept.failures.push(FailurePlan { link: 0, at: kept.run.duration, repair: None });
+        kept.failures.push(FailurePlan { link: 0, at: kept.run.duration, repair: None, detection: Time::ZERO });
         let kept = run(kept);
         prop_assert_eq!(format!("{:?}", kept.flows), format!("{:?}", recording.flows));
         prop_assert_eq!(format!("{:?}", kept.meta), format!("{:?}", recording.meta));
@@ -375,7 +375,12 @@ fn a_slot_that_is_used_again_changes_nothing() {
     for lossy in [false, true] {
         let free = run(incast_of_messages(lossy));
         let mut plan = incast_of_messages(lossy);
-        plan.failures.push(FailurePlan { link: 0, at: plan.run.duration, repair: None });
+        plan.failures.push(FailurePlan {
+            link: 0,
+            at: plan.run.duration,
+            repair: None,
+            detection: Time::ZERO,
+        });
         let kept = run(plan);
         assert_eq!(free.flows.len(), 3 * 14);
         let again: u64 = free.flows.iter().map(|flow| flow.packets_retransmitted).sum();

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ops::Index;
 use tailback_proto::units::Time;
 
-use super::port::DropReason;
+use super::port::{DropReason, LOSSY};
 use super::routing::{Adjacency, Routes};
 use super::switch::BALANCES;
 use super::{lane, Fabric, CLASSES};
@@ -109,7 +109,18 @@ impl Fabric {
         self.switch_of(port).is_some_and(|s| self.switches[s].detours & BALANCES != 0)
     }
 
-    /// The link behind a port fails or is repaired: whether that is a change.
+    /// The link behind a port fails or works again. While nobody has noticed a failure, packets are sent and lost.
+    pub fn set_works(&mut self, port: usize, works: bool) {
+        self.links[port].works = works;
+        let is_lossy = !works || self.links[port].loss > 0.0;
+        let flags = self.ports[port].flags & !LOSSY;
+        self.ports[port].flags = if is_lossy { flags | LOSSY } else { flags };
+        if !works {
+            self.lose_link(port);
+        }
+    }
+
+    /// A port is taken out of use, or into use again: whether that is a change.
     pub fn set_up(&mut self, port: usize, up: bool) -> bool {
         std::mem::replace(&mut self.ports[port].up, up) != up
     }

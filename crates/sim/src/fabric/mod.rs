@@ -360,6 +360,7 @@ impl Fabric {
                 rate: new.rate,
                 delay: new.delay,
                 loss: new.loss,
+                works: true,
                 headroom_bytes: new.headroom_bytes,
                 loss_stream: stream(seed, "link loss", new.stream),
             });

@@ -159,6 +159,8 @@ pub(crate) struct Link {
     pub rate: Rate,
     pub delay: Time,
     pub loss: f64,
+    /// False while it has failed, noticed or not.
+    pub works: bool,
     pub headroom_bytes: u64,
     pub loss_stream: crate::engine::Stream,
 }
@@ -506,9 +508,11 @@ impl Fabric {
     #[inline(never)]
     fn class_on_arrival(&mut self, port: usize, index: u32) -> Option<u8> {
         let Port { flags, peer_owner, .. } = self.ports[port];
-        if flags & LOSSY != 0 && self.is_lost(port) {
-            self.drop_packet(port, index, DropReason::LinkLoss);
-            return None;
+        if flags & LOSSY != 0 {
+            if let Some(reason) = self.loss_on_link(port) {
+                self.drop_packet(port, index, reason);
+                return None;
+            }
         }
         let packet = &mut self.packets[index];
         if flags & RECLASSIFIES != 0 {
@@ -517,9 +521,12 @@ impl Fabric {
         Some(packet.class)
     }
 
-    fn is_lost(&mut self, port: usize) -> bool {
+    fn loss_on_link(&mut self, port: usize) -> Option<DropReason> {
         let link = &mut self.links[port];
-        uniform(&mut link.loss_stream) < link.loss
+        if !link.works {
+            return Some(DropReason::LinkDown);
+        }
+        (uniform(&mut link.loss_stream) < link.loss).then_some(DropReason::LinkLoss)
     }
 
     /// Ends a packet's life, with a reason. `port`: the one that it was lost at (for headroom, the ingress port), or
@@ -661,7 +668,7 @@ impl DropReason {
             DropReason::BufferFull => "shared buffer full",
             DropReason::HeadroomOverflow => "headroom of a lossless group, or the pool of headroom, full",
             DropReason::LinkLoss => "lost on the link",
-            DropReason::LinkDown => "on the link when it failed",
+            DropReason::LinkDown => "on a link that had failed",
             DropReason::PortDown => "waiting at a port whose link failed",
             DropReason::NoRoute => "no route to its host",
             DropReason::ReceiveBufferFull => "receive buffer of the NIC full",

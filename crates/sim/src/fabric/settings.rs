@@ -45,6 +45,12 @@ tailback_proto::parameters! {
         at: Time, in INSTANTS;
         /// When it is repaired; null: never.
         repair: Option<Time> = None, in ENDS, source "assumption: never";
+        /// From a failure, or a repair, until routing has noticed it: BFD, BGP or a fast failover. Until then packets go on
+        /// being sent into a failed link and are lost, and a repaired link carries none. One that is repaired before it was
+        /// noticed is never routed around.
+        detection: Time = Time::ZERO, in INSTANTS,
+            source "assumption: all switches know at once; a routing protocol takes from 50 ms (BFD) to 180 s (RFC 4271: \
+                BGP's hold time is 90 s, and often 180)";
     }
     worked out {
         /// The link's number.

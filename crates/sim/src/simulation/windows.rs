@@ -388,7 +388,7 @@ mod tests {
             plan.flows.list = flows.iter().map(flow).collect();
             if let Some((link, fails, lasts)) = link {
                 let (at, repair) = (Time(fails * US), Some(Time((fails + lasts) * US)));
-                plan.failures = vec![FailurePlan { at, repair, link }];
+                plan.failures = vec![FailurePlan { at, repair, detection: Time::ZERO, link }];
             }
             let transport = &mut plan.nics[0].transport;
             (transport.ack_timeout, transport.retry_count) = (Time(patience_us * US), retries);

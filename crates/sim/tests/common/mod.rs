@@ -158,7 +158,7 @@ pub fn total(recording: &Recording, counter: &str) -> u64 {
 
 /// A link that fails, and is repaired or not; times in picoseconds.
 pub fn failure(link: usize, at: u64, repair: Option<u64>) -> FailurePlan {
-    FailurePlan { at: Time(at), repair: repair.map(Time), link }
+    FailurePlan { at: Time(at), repair: repair.map(Time), detection: Time::ZERO, link }
 }
 
 /// Pairs of hosts, each of which has links of its own, at a rate that their controllers hold.
