@@ -112,8 +112,8 @@ fn through_a_hole(detection: u64, repair: Option<u64>) -> (u64, u64) {
     let mut failure = failure(UPLINK, 100 * US, repair);
     failure.detection = Time(detection);
     let recording = with_events(vec![failure]);
-    let lost = |drop: &&tailback_sim::record::DropRecord| drop.reason == "on a link that had failed";
-    let packets = recording.meta.drops.iter().filter(lost).map(|drop| drop.packets).sum();
+    let on_link = recording.meta.drops.iter().filter(|drop| drop.reason == "on a link that had failed");
+    let packets = on_link.map(|drop| drop.packets).sum();
     assert!(recording.flows.iter().all(|flow| flow.state == "done"), "nothing stays behind");
     (packets, recording.flows.iter().map(|flow| flow.end_ps.unwrap()).max().unwrap())
 }

@@ -189,8 +189,8 @@ class _OfLink(Section):
 class Failure(declared.Failure, _OfLink):
     """A link that fails, both ways at once, and may be repaired.
 
-    What is on the link and what waits at its two ports is lost. All switches know at once: the time that a
-    routing protocol takes is left out.
+    What is on the link is lost. Once routing has noticed, after `detection`, what waits at its two ports is lost, too, and
+    packets take the routes that are left; until then they are sent into the failed link.
     """
 
     @model_validator(mode="after")

@@ -29,7 +29,15 @@ from tailback.study.journal import NAME as JOURNAL
 from tailback.study.journal import Row
 from tailback.study.points import Point, Range, Sample, Value, combine, in_words, kept, sets_of
 from tailback.study.run import Task, digest_of
-from tailback.study.study_file import Source, StudyDesign, StudyFile, asked_for, may_change_parts, name_of, seeds_of
+from tailback.study.study_file import (
+    Source,
+    StudyDesign,
+    StudyFile,
+    asked_for,
+    may_change_parts,
+    name_of,
+    seeds_of,
+)
 from tailback.study.sweep_result import SweepResult
 
 _MOMENT = "1us"
