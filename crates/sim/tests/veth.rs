@@ -177,8 +177,8 @@ fn completions_one_by_one_settle_at_a_limit_of_two() {
     assert_eq!(limits[limits.len() / 2..].iter().copied().fold(0.0, f64::max), 2.0);
 }
 
-/// Nine packets leave the qdisc at once. Those that a stopped queue leaves go before a ping: 0 to 9 with each completion
-/// told, where the limit stops the queue after each packet; and a queue that goes on gets all nine, past its limit.
+/// Nine packets leave the qdisc at once. Those that a stopped queue leaves go before a ping: up to 9 with each completion told,
+/// where the limit stops the queue after each packet. A queue that goes on gets all nine, up to 8 past its limit.
 #[test]
 fn a_qdisc_of_a_device_with_several_queues_hands_over_nine_packets_at_once() {
     let rtt = |multiqueue, tx_usecs| {
@@ -188,9 +188,9 @@ fn a_qdisc_of_a_device_with_several_queues_hands_over_nine_packets_at_once() {
         assert_eq!(ping(&recording).lost, 0);
         mean_rtt(&recording)
     };
-    for tx_usecs in [0, 100, 1000] {
+    for (tx_usecs, most) in [(0, 9.0), (100, 17.0), (1000, 17.0)] {
         let (one, several) = (rtt(false, tx_usecs), rtt(true, tx_usecs));
-        assert!((3.0..10.0).contains(&(several - one)), "tx-usecs {tx_usecs}: {several} and {one} packets");
+        assert!((3.0..=most).contains(&(several - one)), "tx-usecs {tx_usecs}: {several} and {one} packets");
     }
 }
 
