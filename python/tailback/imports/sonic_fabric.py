@@ -248,8 +248,7 @@ def _links_between(members: dict[str, _Member], cables: list[_Link], said: list[
     """Two nodes have one link here: several cables become one of the summed rate."""
     bundles: dict[tuple[str, str], list[_Link]] = defaultdict(list)
     for one in cables:
-        a, b = one.ends
-        bundles[a.switch, b.switch].append(one)
+        bundles[one.ends[0].switch, one.ends[1].switch].append(one)
     lines = []
     for (a, b), links in bundles.items():
         number = len(links)
