@@ -57,3 +57,9 @@ def slowly(number: int) -> str:
 
 def end_process(*_: object) -> None:
     signal.raise_signal(signal.SIGKILL)
+
+
+def report_and_end_process() -> None:
+    report_progress(("a", 0.5))
+    time.sleep(0.5)
+    end_process()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_tasks import end_process, slowly
+from executor_tasks import end_process, report_and_end_process, slowly
 from tailback.errors import InputError
 from tailback.executors import Threads
 from tailback.running import RunFailed
@@ -242,6 +242,12 @@ def test_runs_under_way_end_with_what_they_have() -> None:
         gave = [future.result() for _, future in driver.futures((n, (slowly, n)) for n in range(20))]
     assert 1 <= len(gave) <= 2
     assert all(one == "stopped" for one in gave)
+
+
+def test_workers_that_a_signal_to_the_group_ends_are_no_failures() -> None:
+    with Driver(jobs=1, finishes=True, share=lambda run, share: driver.stop()) as driver:
+        gave = list(driver.futures([("a", (report_and_end_process,))]))
+    assert gave == []
 
 
 def test_a_run_whose_process_is_ended_is_named() -> None:

@@ -117,11 +117,11 @@ class Driver:
             yield from rows
 
     def futures(self, waiting: Iterable[tuple[Place, Call]]) -> Iterator[tuple[Place, Future[Any]]]:
-        """What calls gave, as they end; of those that were never begun, since the driver was stopped, nothing. The
-        share of a call that gave something is 1: it is told under the place of the call.
+        """What calls gave, as they end; of those that were ended or never begun, since the driver was stopped, nothing.
+        The share of a call that gave something is 1: it is told under the place of the call.
         """
         for over in self._ended(waiting, self._conclude):
-            yield from ((place, one) for place, one in over if not _was_never_begun(one))
+            yield from ((place, one) for place, one in over if not self._was_stopped(one))
 
     def _ended(
         self,
@@ -170,6 +170,13 @@ class Driver:
         if gave is not None:
             self._share(place, 1.0)
 
+    def _was_stopped(self, future: Future[Any]) -> bool:
+        """A signal to the whole process group ends the workers, too."""
+        if future.cancelled():
+            return True
+        error = future.exception()
+        return isinstance(error, CancelledError) or (self._stopped and isinstance(error, WorkerLost))
+
     def _stop_pool(self) -> None:
         stop: Callable[[], None] = getattr(self._pool, "stop", lambda: None)
         stop()
@@ -202,10 +209,6 @@ def result_of(run: str, future: Future[Gave]) -> Gave:
         return future.result()
     except WorkerLost as error:
         raise RunFailed(f"the run {run} {error}") from None
-
-
-def _was_never_begun(future: Future[Any]) -> bool:
-    return future.cancelled() or isinstance(future.exception(), CancelledError)
 
 
 @contextmanager
