@@ -103,6 +103,11 @@ class Failure(Declared):
     repair: Annotated[int, DURATION.between("1ps", maximum="36000s")] | None = setting(
         None, "When it is repaired; null: never.", "assumption: never"
     )
+    detection: Annotated[int, DURATION.between(maximum="36000s")] = setting(
+        DURATION.parse("0s"),
+        "From a failure, or a repair, until routing has noticed it: BFD, BGP or a fast failover. Until then packets go on being sent into a failed link and are lost, and a repaired link carries none. One that is repaired before it was noticed is never routed around.",
+        "assumption: all switches know at once; a routing protocol takes from 50 ms (BFD) to 180 s (RFC 4271: BGP's hold time is 90 s, and often 180)",
+    )
 
 
 class Nic(Declared):
