@@ -182,7 +182,7 @@ traffic:
         (
             "switch: {pfc: {headroom: 8MB}}",
             "switch.buffer: found 16MB, expected more than 16MB: "
-            "8MB of headroom for each of 2 ports and 1 lossless priorities",
+            "8MB of headroom for each of 2 ports and 1 lossless priority",
         ),
         (
             "switch: {shared: 15.95MB}",

@@ -81,7 +81,7 @@ def test_a_larger_send_latency_is_warned_of_with_the_arithmetic(tmp_path: Path) 
     [warning] = [one for one in load_inputs(write(tmp_path, send_lat=6000)).warnings if "SEND_LAT" in one]
     # 14 steps of the all-reduce, 7 of the all-gather and 7 of the reduce-scatter.
     assert "6000 x 1000 ns = 6 ms" in warning
-    assert "28 x 6 ms = 168 ms, where 168 us are meant" in warning
+    assert "28 x 6 ms = 168 ms, where 168 us is meant" in warning
     assert warning.endswith("AS_SEND_LAT=6 makes it 6 us")
     assert not any("SEND_LAT" in one for one in load_inputs(write(tmp_path, send_lat=0)).warnings)
 

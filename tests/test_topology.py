@@ -254,7 +254,7 @@ def test_a_buffer_that_is_too_small_names_its_switch() -> None:
     found = problem(topology, switch={"buffer": "200KB"})
     assert found == (
         "switch.buffer: found 200KB, expected more than 308.728KB: 44.104KB of headroom for each of 7 ports "
-        "and 1 lossless priorities at leaf0"
+        "and 1 lossless priority at leaf0"
     )
 
 

@@ -85,7 +85,7 @@ def _none(data: Data, what: str, words: str, in_roce: bool = True) -> Finding:
     return Finding(
         what,
         "none seen" if read else "not known",
-        f"{words} That is none in {text.plural(read, 'frame')} that {text.verb(read, 'was', 'were')} read; {_unread_words(data)}.",
+        f"{words} That is none in the {text.plural(read, 'frame')} that {text.verb(read, 'was', 'were')} read; {_unread_words(data)}.",
         "warning",
     )
 
