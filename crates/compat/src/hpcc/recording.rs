@@ -306,7 +306,7 @@ fn lossless_drops(world: &World) -> Vec<Fault> {
         .map(|(at, lane)| {
             let name = world.ingress_name(at / LANES, (at % LANES) as u8);
             let text = format!(
-                "{name} dropped {} packets: no room in the shared buffer and in its headroom",
+                "{name} had no room in the shared buffer and in its headroom; packets dropped: {}",
                 lane.dropped
             );
             let (node, peer) = ends(world, at / LANES);

@@ -364,7 +364,7 @@ impl Rank {
         let (to_send, to_receive) = stream.exchange.left();
         let name = &plan.layers[stream.layer as usize].name;
         Some(format!(
-            "{}: rank {} waits in layer {} ({name}), {}: {to_send} messages are not sent, {to_receive} not received",
+            "{}: rank {} waits in layer {} ({name}), {}: messages not sent: {to_send}, not received: {to_receive}",
             plan.file,
             self.rank,
             stream.layer,
