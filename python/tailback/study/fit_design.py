@@ -353,8 +353,8 @@ def _check_settings(asked: Fit) -> None:
     """Whether the scenario takes each, free ones at both ends of their priors or at all of their values."""
     scenario = load(asked.scenario, sets=sets_of(asked.set))
     if not may_change_parts(asked.free):
-        for index, one in enumerate(asked.observed):
-            why = one.output.shown.unknown_in(scenario.items, scenario.network.hosts)
+        for index, observed in enumerate(asked.observed):
+            why = observed.output.shown.unknown_in(scenario.items, scenario.network.hosts)
             if why is not None and not asked.observations[index].set:
                 raise InputError.at("", why, ("observations", index, "metric"))
     for index, one in enumerate(asked.observations):
