@@ -45,7 +45,7 @@ pub(crate) struct HostPath {
     pub cnp_threshold: Option<u64>,
     /// Least time between two such CNPs of a queue pair; none: as for marks.
     pub cnp_interval: Option<Time>,
-    /// What one queue pair alone can have.
+    /// Rate of one queue pair alone.
     queue_pair_rate: Option<Rate>,
     /// Of the packet that left last.
     last_qp: u32,

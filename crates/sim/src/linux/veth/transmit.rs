@@ -78,7 +78,7 @@ impl Linux {
         self.veth_arm_watchdog(fabric, end);
     }
 
-    /// What the qdisc gives at once goes to the device; whether there may be more (`qdisc_restart`). Where a device has
+    /// Packets that the qdisc gives at once go to the device. Returns true if there may be more (`qdisc_restart`). Where a device has
     /// several queues, that is up to `BULK` packets, whether the queue is stopped or not; what cannot go waits ahead of all
     /// that the discipline holds.
     fn veth_restart_qdisc(&mut self, fabric: &mut Fabric, core: u32, end: u32) -> bool {
