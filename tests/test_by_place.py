@@ -152,7 +152,7 @@ def test_a_run_drops_where_its_switch_is_lossy() -> None:
         ),
         ({"switches": [{"at": "leaf*", "buffer": "1KB"}]}, ("switches.0.buffer", "headroom")),
         (
-            {"switches": [{"at": "leaf*"}, {"at": "leaf1", "ecn": {"k_min": "9MB"}}]},
+            {"switches": [{"at": "leaf*", "buffer": "20MB"}, {"at": "leaf1", "ecn": {"k_min": "9MB"}}]},
             ("switches.1.ecn.k_min", "k_max"),
         ),
         ({"switches": [{"buffer": "1MB"}]}, ("switches.0.at", "nothing")),
@@ -199,3 +199,17 @@ def test_a_network_without_switches_has_none_to_set() -> None:
                 "switches": [{"at": "sw0"}],
             }
         )
+
+
+def test_a_name_of_two_links_is_refused() -> None:
+    graph = {
+        "kind": "graph",
+        "switches": ["a", "b", "c", "b-c", "a-b"],
+        "links": ["h0 a", "h1 c", "a b", "b c", "a b-c", "a-b c"],
+    }
+    line = problem(
+        topology=graph,
+        traffic=[{"kind": "write", "from": "h0", "to": "h1"}],
+        links=[{"at": "a-b-c", "rate": "1Gbps"}],
+    )
+    assert "a-b-c, which names two links, a to b-c and a-b to c" in line

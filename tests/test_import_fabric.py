@@ -164,12 +164,101 @@ def test_several_links_between_two_switches_are_one_of_their_rate_and_said(tmp_p
     assert "a-b: 2 links between them are one of the summed rate here" in text
 
 
+def test_links_side_by_side_add_up_and_the_longest_counts(tmp_path: Path) -> None:
+    ports = {"Ethernet0": 100_000, "Ethernet4": 400_000, "Ethernet8": 100_000}
+    both = {port: ("b", port) for port in ("Ethernet0", "Ethernet4")}
+    configs = {"a": config("a", ports, both), "b": config("b", ports, {})}
+    for one in configs.values():
+        one["CABLE_LENGTH"]["AZURE"]["Ethernet4"] = "300m"
+    text = sonic_fabric(written(tmp_path, configs))
+    assert "    - a b 500Gbps 1.5us" in text
+    assert "a-b: CABLE_LENGTH of its links is 40m to 300m; the longest counts" in text
+
+
+def test_a_port_has_one_link(tmp_path: Path) -> None:
+    configs = fabric()
+    configs["spine1"]["DEVICE_NEIGHBOR"]["Ethernet0"] = {"name": "leaf0", "port": "Ethernet8"}
+    text = sonic_fabric(written(tmp_path, configs))
+    assert "its link to leaf0 Ethernet8 is left out, as spine1 Ethernet0 has another link" in text
+    assert text.count("Ethernet8-Ethernet0") == 1
+
+
+def test_aliases_and_other_case_name_ports_and_switches(tmp_path: Path) -> None:
+    configs = fabric()
+    for one in configs.values():
+        for port, entry in one["PORT"].items():
+            entry["alias"] = port.replace("Ethernet", "Eth1/")
+        for entry in one["DEVICE_NEIGHBOR"].values():
+            entry["port"] = entry["port"].replace("Ethernet", "Eth1/")
+            entry["name"] = entry["name"].upper()
+    assert make_plan(loads(sonic_fabric(written(tmp_path, configs)))) == make_plan(
+        loads(sonic_fabric(written(tmp_path, fabric())))
+    )
+
+
+def test_ports_to_the_chassis_are_left_out_and_said(tmp_path: Path) -> None:
+    configs = fabric()
+    configs["leaf0"]["PORT"]["Ethernet-Rec0"] = {"speed": "400000", "admin_status": "up", "role": "Rec"}
+    text = sonic_fabric(written(tmp_path, configs))
+    assert "leaf0: Ethernet-Rec0: left out, as ports to its own chassis" in text
+    assert "h2" not in text
+
+
+def test_a_port_without_speed_or_length_is_said(tmp_path: Path) -> None:
+    configs = fabric()
+    del configs["leaf0"]["PORT"]["Ethernet0"]["speed"]
+    del configs["leaf1"]["CABLE_LENGTH"]["AZURE"]["Ethernet0"]
+    text = sonic_fabric(written(tmp_path, configs))
+    assert "leaf0 Ethernet0: no speed is given" in text
+    assert "leaf1 Ethernet0: no CABLE_LENGTH is given" in text
+
+
+def test_hostnames_that_are_no_names_here_are_said(tmp_path: Path) -> None:
+    configs = fabric()
+    configs["leaf0"]["DEVICE_METADATA"]["localhost"]["hostname"] = "leaf.0"
+    for one in configs.values():
+        for entry in one["DEVICE_NEIGHBOR"].values():
+            entry["name"] = "leaf.0" if entry["name"] == "leaf0" else entry["name"]
+    text = sonic_fabric(written(tmp_path, configs))
+    assert "the switch leaf.0 is leaf-0 here" in text
+    assert "    - leaf-0 spine0 400Gbps" in text
+
+
+def test_a_fabric_in_parts_names_what_was_left_out(tmp_path: Path) -> None:
+    configs = fabric()
+    for port in ("Ethernet8", "Ethernet16"):
+        configs["leaf0"]["PORT"][port]["admin_status"] = "down"
+    with pytest.raises(
+        tailback.InputError, match=r"found no link from leaf0 to .*its link to spine0 Ethernet0 is left out"
+    ):
+        sonic_fabric(written(tmp_path, configs))
+
+
+def test_a_table_of_links_may_have_hosts_first_and_a_byte_order_mark(tmp_path: Path) -> None:
+    links = tmp_path / "links.csv"
+    rows = [
+        "server0,eth0,leaf0,Ethernet0",
+        "leaf0,Ethernet8,spine0,Ethernet0",
+        "spine0,Ethernet8,leaf1,Ethernet8",
+        "leaf0,Ethernet16,spine1,Ethernet0",
+    ]
+    links.write_bytes("\n".join(["\ufeffswitch,port,neighbor,neighbor_port", *rows, ""]).encode())
+    text = sonic_fabric(written(tmp_path, fabric()), links)
+    assert "h0 leaf0 100Gbps 200ns  # Ethernet0: server0" in text
+    assert "leaf0 spine0 400Gbps 200ns" in text
+    links.write_text(
+        "switch,port,neighbor,neighbor_port\nleaf0,Ethernet0,leaf0,Ethernet0\n", encoding="utf-8"
+    )
+    with pytest.raises(tailback.InputError, match=r"links\.csv:2: found leaf0 Ethernet0 twice"):
+        sonic_fabric(written(tmp_path, fabric()), links)
+
+
 def test_a_link_to_a_port_that_is_down_is_left_out_and_said(tmp_path: Path) -> None:
     configs = fabric()
     configs["spine0"]["PORT"]["Ethernet0"]["admin_status"] = "down"
     text = sonic_fabric(written(tmp_path, configs))
     assert "- leaf0 spine0" not in text
-    assert "leaf0 Ethernet8: its link to spine0 is left out, as Ethernet0 there is down" in text
+    assert "leaf0 Ethernet8: its link to spine0 Ethernet0 is left out, as Ethernet0 there is down" in text
 
 
 @pytest.mark.parametrize(
@@ -203,7 +292,7 @@ def test_a_bad_file_is_one_line(
     [
         ("switch,port\n", "links.csv:1: found no column neighbor"),
         (
-            "switch,port,neighbor,neighbor_port\ntor9,Ethernet0,leaf0,Ethernet0\n",
+            "switch,port,neighbor,neighbor_port\ntor9,Ethernet0,tor8,Ethernet0\n",
             "links.csv:2: found the switch 'tor9'",
         ),
         (

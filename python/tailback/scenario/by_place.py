@@ -237,15 +237,26 @@ def switches_by_name(scenario: Scenario) -> dict[str, Switch]:
 def problems_of_places(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Entries that name no switch, and settings that contradict those that they are laid over."""
     every = scenario.network.switches
+    for section, entries in (("switches", scenario.switches), ("links", scenario.links)):
+        for index, one in enumerate(entries):
+            if one.model_fields_set == {"at"}:
+                yield (section, index), "found no setting beside at, expected one"
     for index, entry in enumerate(scenario.switches):
         for pattern in entry.at:
-            if not any(matches([pattern], name) for name in every):
+            named = [pattern] if _WILD_CARDS.fullmatch(pattern) else list(expand(pattern))
+            lacking = [one for one in named if not any(fnmatchcase(name, one) for name in every)]
+            if lacking:
+                pattern = lacking[0]
                 listed = ", ".join(every[:3]) + (", ..." if len(every) > 3 else "")
                 text = f"found {pattern}, which names no switch, expected one of {listed or 'none: there is no switch'}"
                 yield ("switches", index, "at"), text
     for index, links in enumerate(scenario.links):
         for pattern in links.at:
-            if not any(is_link(pattern, wire) for wire in scenario.network.wires):
+            found = [wire for wire in scenario.network.wires if is_link(pattern, wire)]
+            if len(found) > 1 and not re.search(r"[*?]", pattern):
+                both = " and ".join(f"{wire.a} to {wire.b}" for wire in found[:2])
+                yield ("links", index, "at"), f"found {pattern}, which names two links, {both}, expected one"
+            if not found:
                 listed = ", ".join(wire.name for wire in scenario.network.wires[:3])
                 text = f"found {pattern}, which names no link, expected one of {listed}, ..."
                 yield ("links", index, "at"), text
