@@ -1,7 +1,7 @@
 //! What a capture of RoCEv2 traffic tells: queue pairs and their rates, marks and CNPs, gaps, NAKs and how senders recover, pauses,
 //! round trips. It reads a stream in bounded memory, and nothing of what it reads makes it panic.
 //!
-//! Every point of capture is looked at by itself: an interface, or both directions of a link where two are named by its ends
+//! Each point of capture is analyzed by itself: an interface, or both directions of a link where two are named by its ends
 //! (`h0:sw0`, `sw0:h0`). A queue pair that passes several points has a row for each.
 //!
 //! A packet names only the queue pair that it goes to. Which one it is from is found by its answers: see [`connections`].

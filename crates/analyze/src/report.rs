@@ -1,4 +1,4 @@
-//! What is told of a capture: plain data.
+//! The analysis of a capture: plain data.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv6Addr;
@@ -113,7 +113,7 @@ pub struct Interfaces {
     pub pfc: u64,
     /// Pauses of the whole link (802.3x).
     pub link_pauses: Pauses,
-    /// Packets that are not marked, though an IP header of a tunnel around them is.
+    /// Packets marked CE only in the outer IP header, that of a tunnel.
     pub outer_ce: u64,
     /// Packets that were captured before.
     pub captured_twice: u64,
@@ -187,7 +187,7 @@ pub struct Found {
     pub unassigned_rnr_naks: u64,
 }
 
-/// A recovery, and whose.
+/// A recovery, and the connection that it belongs to.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Listed {
     /// [`Connection::way`].

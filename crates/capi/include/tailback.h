@@ -40,13 +40,13 @@ uint64_t tailback_now(const tailback *network);
 /* Runs until nothing is to come, or until it is stopped; once. Returns 0, or -1 with tailback_error. */
 int tailback_run(tailback *network);
 
-/* Ends the run when the callback returns that calls it. Messages under way are not in the file. */
+/* Ends the run when the calling callback returns. Messages in flight are not in fct.txt. */
 void tailback_stop(tailback *network);
 
 /* Why a call failed: one line, valid to the next call. NULL: none did. */
 const char *tailback_error(const tailback *network);
 
-/* Writes the messages that are done, in the order in which they were, as that simulator's fct.txt; after the run. */
+/* After the run: writes the completed messages, in order of completion, as that simulator's fct.txt. */
 int tailback_write_fct(tailback *network, const char *path);
 
 void tailback_close(tailback *network);

@@ -28,7 +28,7 @@ const SLOT_OVERHEAD_BYTES: usize = 128;
 pub struct Received {
     /// When the kernel got it: nanoseconds of the wall clock.
     pub at_ns: u64,
-    /// Its checksum was left to a NIC, and there is none: offload is on at its sender.
+    /// Its checksum is not computed: its sender left that to NIC offload, and it passed no NIC.
     pub unfinished: bool,
     /// It is longer than the interface's MTU allows: only its beginning was read.
     pub cut: bool,

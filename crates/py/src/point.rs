@@ -31,7 +31,7 @@ impl Point {
         py.detach(|| self.0.run(Duration::from_millis(milliseconds))).map_err(interface_error)
     }
 
-    /// Writes what comes to a pcap file, before it has run. OSError: it cannot be written.
+    /// Writes received frames to a pcap file; to be called before `run`. OSError: it cannot be written.
     fn mirror(&mut self, path: &str) -> PyResult<()> {
         self.0.mirror(path).map_err(PyErr::from)
     }
@@ -41,7 +41,7 @@ impl Point {
         self.0.end_mirror().map_err(PyErr::from)
     }
 
-    /// What it has done, as JSON.
+    /// Its counters and bins so far, as JSON.
     fn told(&self) -> PyResult<String> {
         serde_json::to_string(&self.0.told()).map_err(|error| PyRuntimeError::new_err(error.to_string()))
     }

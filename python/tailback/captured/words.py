@@ -217,7 +217,7 @@ def _clock(data: Data) -> Iterable[Finding]:
         words.append(
             f"Between frames {text.count(clock['longest_jump_after_frame'])} and "
             f"{text.count(clock['longest_jump_after_frame'] + 1)} time jumps by "
-            f"{duration(clock['longest_jump_ps'])}: rates are over a time that holds this, and intervals of "
+            f"{duration(clock['longest_jump_ps'])}: rates are averages over this jump, too, and intervals of "
             "more than 213 days are not measured."
         )
     if clock["coarsest_step_s"] >= COARSE_STEP_S:
@@ -507,7 +507,7 @@ def _pauses(data: Data) -> Iterable[Finding]:
     share = most["paused_ps"] / data["duration_ps"] if data["duration_ps"] else 0.0
     words = (
         f"{text.plural(frames, 'PFC frame')} on "
-        f"{text.plural(len({row[0]['name'] for row in rows}), 'interface')}. Most is "
+        f"{text.plural(len({row[0]['name'] for row in rows}), 'interface')}. Most pause time is "
         f"asked for by {one['name']}, of priority {priority}: "
         f"{text.plural(most['pauses'], 'pause')}, the first at "
         f"{duration(most['first_at_ps'])}, the longest {duration(most['longest_ps'])} at "

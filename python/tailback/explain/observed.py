@@ -62,7 +62,7 @@ class Observed(Ways):
 
     @cached_property
     def by_flow(self) -> bool:
-        """True if switches keep a flow on one of equally short ways."""
+        """True if switches keep a flow on one of its equal-cost paths (ECMP)."""
         return all(
             model.get("load_balancing", "ecmp") == "ecmp" for model in self._plan.get("switch_models", [])
         )
@@ -111,7 +111,7 @@ class Observed(Ways):
         return self.bins.values(entity, metric)[self.bins.inside(*self.span)]
 
     def waits(self, queue: str, signal: str) -> float:
-        """Share of the span for which a queue waited by a signal that lasts; or had others wait."""
+        """Share of the span during which a signal with a duration, such as a pause, was active at a queue."""
         found = self.bins.mean(self.result.signal_log.values(queue, signal), *self.span)
         return found if found == found else 0.0
 
@@ -245,7 +245,7 @@ class Observed(Ways):
         return found
 
     def part_in_span(self, port: Port) -> float:
-        """The part of what passed a port that did so in the span, by when flows through it were delivered."""
+        """Share of a port's bytes that passed it in the span, by when the flows through it were delivered."""
         inside = whole = 0.0
         # What only goes back, such as ACKs, does so while data goes the other way.
         for ends, part in self._through.get(port) or self._through.get((port[1], port[0]), []):
@@ -348,8 +348,8 @@ class Observed(Ways):
 
     @cached_property
     def begins_late(self) -> float:
-        """Share of the run for which messages waited before they began that ranks waited for one behind the
-        other; 0 but for SimAI's inputs.
+        """Time before their start of the messages that ranks waited for one after another, as a share of the
+        run; 0 except for SimAI's inputs.
         """
         simai: Any = getattr(self.result.setup, "simai", None)  # its class takes a while to load
         waited_us = 0 if simai is None else simai.waited_us
@@ -362,7 +362,7 @@ class Observed(Ways):
 
     @cached_property
     def leaves_messages(self) -> bool:
-        """True if messages were not done when the run ended, of senders that run out of work."""
+        """True if finite traffic had unfinished messages when the run ended."""
         states = set(pc.unique(self.flows.column("state")).to_pylist())
         return not self.endless and states != {"done"}
 

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from tailback.explain.ways import Port
 
 COLLISION_MAX_MEAN_SHARE = 0.75
-"""Where links are full, the mean of their tier below which it is collisions of flows that make them so, and
-not the tier's capacity."""
+"""If links are full while the mean of their tier is below this, flows collide: the tier's capacity is not the
+cause."""
 MAX_BUSY_BEHIND_HOST_LINKS = 0.5
-"""How busy links between switches may be when those of hosts are doubled: twice of that is what they have."""
+"""Links between switches that are busier than this would be full if host links were twice as fast."""
 
 
 @dataclass(frozen=True)
 class Tier:
-    """Busy shares of the ports of a tier that traffic may take, those that it leaves idle included."""
+    """Busy share of each port of a tier that traffic can use, idle ports included."""
 
     name: str
     uses: dict[Port, float]

@@ -479,7 +479,7 @@ def _candidate(case: Case, remedy: Remedy, gain: float) -> Candidate:
     stages = case.stages_of.get((remedy.kind, remedy.where), [])
     where = remedy.where if remedy.sets or remedy.says else next(iter(remedy.singles), "")
     if remedy.kind == FAILED_LINK:
-        where = ", ".join(case.down())
+        where = " and ".join(case.down())
     if remedy.kind == "loss":
         most = max(case.seen.through, key=lambda port: case.seen.port_told(port, DROP))
         where = ":".join(most)

@@ -165,10 +165,15 @@ def _bottleneck(verdict: Verdict) -> Page:
         if first.remedy is not None and first.remedy.headline:
             headline = _sentence(first.remedy.headline)
         reasons = [*filter(None, [kind.why]), *faulty, *tiers.why(verdict.groups, first)]
-        reasons.append(
-            f"{_changed(first)} throughput was {_percent(first.gain)} higher than the "
-            f"{text.rate(seen.goodput)} measured from {begin} to {end}."
-        )
+        if first.stage.kind == FAILED_LINK:  # what was measured may be after the repair
+            reasons.append(
+                f"{_changed(first)} throughput was {_percent(first.gain)} higher over the whole run."
+            )
+        else:
+            reasons.append(
+                f"{_changed(first)} throughput was {_percent(first.gain)} higher than the "
+                f"{text.rate(seen.goodput)} measured from {begin} to {end}."
+            )
     evidence = [
         *tiers.figures(verdict.groups, first),
         *first.stage.figures,

@@ -25,7 +25,7 @@ from tailback.units import format_duration, format_rate
 
 _NEIGHBOURS = ("DEVICE_NEIGHBOR",)
 _OF_ONE_RATE = ("PORT speed:", "CABLE_LENGTH:")
-"""Beginnings of what the import of one switch, whose hosts have equal links, does not honour; here each has its own."""
+"""Prefixes of remarks that hold only where one switch is imported, with equal links; here each link has its own."""
 _OF_EACH_LINK = ("speed of ports:", "length of cables:")
 LINK_COLUMNS = ("switch", "port", "neighbor", "neighbor_port")
 

@@ -128,7 +128,7 @@ def run(folder: Path, playbook: str, show: Callable[[str], None]) -> str:
     except ImportError:
         text = (
             "found no ansible-runner, expected it for hosts that are not local: pip install 'tailback[lab]', "
-            f"or run ansible-playbook -i {where / INVENTORY_FILE} {where / playbook} oneself"
+            f"or run ansible-playbook -i {where / INVENTORY_FILE} {where / playbook} yourself"
         )
         raise InputError.at("tailback lab", text) from None
     failed: list[str] = []

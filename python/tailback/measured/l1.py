@@ -27,12 +27,12 @@ DEPTH = 16
 MESSAGE = 1 << 20
 """Assumption where the lab gives none: what it uses elsewhere."""
 RUN_S = 25.0
-"""The lab's runs take 20 to 30 s: its counters of a run are of this long."""
+"""The lab's runs take 20 to 30 s: counters are scaled to a run of this length."""
 WARM_UP = 0.2
 """Share of a run before figures are taken."""
 
 DYNAMICS_S, SECOND_FROM_S, SECOND_TO_S = 5.0, 0.5, 3.5
-"""Of two flows: how long both take, and when the second is there. The lab's flows take longer."""
+"""Two flows: length of the run, and start and stop of the second. The lab's runs are longer."""
 BURST_FILE = "burst.csv"
 
 

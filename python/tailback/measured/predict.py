@@ -36,7 +36,7 @@ VOID, BLOCKED, MET, MISSED = "VOID", "BLOCKED", "met", "missed"
 
 @dataclass(frozen=True)
 class Predicted:
-    """Of a measured column: the mean over the seeds, and largest less least."""
+    """Prediction of a measured column: mean over the seeds, and range (largest minus least)."""
 
     mean: float
     spread: float

@@ -8,7 +8,7 @@ from tailback.metrics.metric import NAN, metric
 from tailback.recorded.run import Recorded
 
 LEAST_COUNTED = 20
-"""A count that is scaled to another time needs as many events: fewer are uncertain by more than a fifth."""
+"""Fewest events of a count that is scaled to another time: the error of fewer is above a fifth."""
 
 
 @metric("count")

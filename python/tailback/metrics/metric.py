@@ -41,7 +41,7 @@ class Metric:
     main: bool = field(default=False, compare=False, repr=False)
     """True if tables of several runs show it without being asked."""
     says: str = field(default="", compare=False, repr=False)
-    """The finding: what stands behind its value in a sentence. Others are made by `tailback.metrics.finding`."""
+    """Text of its finding, after the value. Other findings are made by `tailback.metrics.finding`."""
     function: Callable[..., float] | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -248,7 +248,7 @@ def value_at(summary: Mapping[str, Any], path: Sequence[str]) -> float | None:
 
 
 def never(summary: Mapping[str, Any], path: Sequence[str]) -> str | None:
-    """Why a run whose summary looks like this one can never have a figure there; None: it may have one.
+    """Why no run with a summary of this form can have a figure at `path`; None if one can.
 
     What is null or an empty list may still become something in another run.
     """

@@ -1,1 +1,1 @@
-"""A run as it was recorded, which everything that comes after it reads: data, and no figure of it yet."""
+"""A run as the engine recorded it: tables and set-up, before any metric."""

@@ -17,7 +17,7 @@ from tailback.report.figures import MAX_POINTS, View
 DEPTH_LEVELS = 4095
 """Steps of the logarithmic scale that depths are rounded to: 0.3 % each, 1 B to 100 MB."""
 MOST_VALUES = 400_000
-"""Of all queues that are not in the tailback chart, together: what is left of two megabytes."""
+"""Most values of all queues outside the tailback chart together, so that a page stays below two megabytes."""
 LEAST_POINTS = 100
 
 

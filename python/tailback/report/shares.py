@@ -37,7 +37,7 @@ from tailback.report.tracked import all_and_most, quantile, while_running
 
 _COLORS = (BLUE, VERMILLION, GREEN, ORANGE, SKY, PINK)
 MOST_OF_MEDIAN = 8.0
-"""How many times the median a plot of queue pairs reaches at most."""
+"""A plot of queue pairs is cut off at this multiple of their median."""
 LEAST_SENDERS = 4
 """Fewer senders than this are told apart in the plot over time, and need no second one."""
 

@@ -47,7 +47,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Spread:
-    """A claim with a calibrated constant at either end of what its calibration leaves open."""
+    """A claim checked with a calibrated constant at each end of the range that its calibration allows."""
 
     of: Calibrated
     ends: list[list[Measured]]
@@ -92,7 +92,7 @@ class Row:
 
     @property
     def on_a_knifes_edge(self) -> str:
-        """The constant whose fitted value meets the claim, and neither end of its spread; else empty."""
+        """Path of the constant whose fitted value meets the claim and both ends of its range miss; else empty."""
         edges = [one.of.path for one in self.spread if one.verdicts == ["missed", "missed"]]
         return edges[0] if edges and all(one.holds for one in self.measured) else ""
 

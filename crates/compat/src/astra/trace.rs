@@ -793,7 +793,7 @@ fn circle(nodes: &[(u64, Box<[u64]>)]) -> Option<String> {
 
 const NEEDS: [Need; 4] = [Need::Cpu, Need::Computing, Need::Communicating, Need::Nothing];
 
-/// By what they need, so that very many that wait for the same are not looked at one by one.
+/// By the resource that they need: while it is busy, none of its nodes is visited.
 #[derive(Debug, Default)]
 pub(super) struct Free {
     /// Ids, each with its turn among all that were ever added.
@@ -825,7 +825,7 @@ impl Free {
         self.of.iter().filter_map(|of| of.keys().next().copied()).min()
     }
 
-    /// The next id after another, of those that were among the first `added` and whose need may be had.
+    /// The lowest id above `after`, among the first `added` nodes, whose resource is available (`may`).
     pub fn next(&self, after: Option<u64>, added: u64, may: impl Fn(Need) -> bool) -> Option<(u64, Need)> {
         let after = after.map_or(Unbounded, Excluded);
         let next = |need: Need| {

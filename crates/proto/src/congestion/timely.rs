@@ -3,7 +3,8 @@
 //! Source: Mittal et al., "TIMELY: RTT-based Congestion Control for the Datacenter", SIGCOMM 2015, section 4, algorithm 1
 //! with hyperactive increase (HAI). A rate is computed at each *completion event*: the last ACK of a segment.
 //!
-//! Where algorithm 1 leaves it open: calm events are counted whatever the RTT, and an RTT above T_high ends the count.
+//! Algorithm 1 does not say whether events below T_low or above T_high count as calm. Here every event with a
+//! gradient of at most 0 counts, and an RTT above T_high sets the count to 0.
 //!
 //! A segment is the unit of all: the sender paces segments and lets each go as a burst at line rate
 //! ([`Controller::burst_bytes`]); its RTT is from then to its last ACK, less its own time on the sender's link (section 3.1).
@@ -40,13 +41,13 @@ parameters! {
         additive: Rate = Rate::from_mbps(10), in RATE_STEPS, source format!("{MITTAL}, section 6, at 10 Gbit/s");
         /// The same in hyperactive increase.
         hyper_additive: Rate = Rate::from_mbps(50), in RATE_STEPS, source format!("{MITTAL}, section 4.3: N = 5 times delta");
-        /// Steps in a row without a growing round-trip time, from which on the increase is hyperactive.
+        /// The increase is hyperactive after this many steps in a row without a growing round-trip time.
         hyper_after: u32 = 5, in 0..=1_000_000, source format!("{MITTAL}, section 4.3");
         /// Below this round-trip time the rate always grows.
         t_low: Time = Time::from_us(50), in SPANS, source format!("{MITTAL}, section 6");
         /// Above this round-trip time the rate always falls.
         t_high: Time = Time::from_us(500), in SPANS, source format!("{MITTAL}, section 6");
-        /// What gradients are measured in.
+        /// The mean RTT difference is divided by this to give the gradient.
         min_rtt: RoundTrip = RoundTrip(Time::from_us(20)), in SPANS,
             source "the simulator of Zhu et al. (ECN or Delay), CoNEXT 2016: MIN RTT";
         /// A message is sent in segments of this size, rounded up to whole packets: each at line rate, with pauses between
@@ -70,7 +71,7 @@ pub struct Timely {
     rate: f64,
     /// RTT of the last completion event; none before the first.
     previous_rtt: Option<Time>,
-    /// Average of the RTT's differences, ps.
+    /// Moving average of the differences between successive RTTs, ps.
     rtt_difference: f64,
     /// Completion events in a row with a gradient that was not above zero.
     calm_events: u32,

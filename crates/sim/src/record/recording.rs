@@ -30,7 +30,7 @@ pub struct Recording {
     pub flows: Vec<Flow>,
     /// Time series.
     pub series: Series,
-    /// Which node made which wait.
+    /// The log of signals: marks, pauses, CNPs, NAKs, drops, with the nodes at both ends.
     pub signals: Signals,
     /// Counters of hosts and switch ports.
     pub counters: Vec<Counter>,
@@ -62,7 +62,7 @@ impl Series {
         names.map(|(at, (entity, metric))| (*entity, &**metric, &self.values[at * self.bins..][..self.bins]))
     }
 
-    /// Keeps the columns of entities that are used. `values` has all columns, and returns memory.
+    /// Removes columns that are not `used` from `values`, and frees their memory. Returns the rest.
     pub(crate) fn keep<T>(
         columns: impl Iterator<Item = T>,
         used: impl Fn(&T) -> bool,
@@ -146,8 +146,8 @@ pub struct Skipped {
     pub observed_ps: u64,
     /// Packets of any kind put on a link meanwhile.
     pub packet_hops: u64,
-    /// Half of a 95 % prediction interval, or the error that the packets after it showed, whichever is larger: of goodput,
-    /// relative, at the receiver where it is largest.
+    /// Relative error of goodput at the receiver where it is largest: half of a 95 % prediction interval, or what the
+    /// packets after the span showed, whichever is larger.
     pub goodput_error: f64,
     /// The same for the mean length of egress queues.
     pub queue_error: f64,
@@ -155,7 +155,7 @@ pub struct Skipped {
     pub signal_error: f64,
     /// The same for single queue pairs, as the root of their mean square.
     pub qp_error: f64,
-    /// True if the packets after it agree with its estimate: `none` (no packet says), `confirmed`, `contradicted`.
+    /// Do the packets after the span agree with its estimate? `none` (there were none), `confirmed` or `contradicted`.
     pub check: &'static str,
     /// How far these packets were from the estimate: of goodput, relative, where it differs most; null where none says.
     pub goodput_off: Option<f64>,
@@ -166,7 +166,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Notes how far the packets after it are from the estimate, which they may contradict. Errors are at least that large.
+    /// Notes how far off the estimate was, by the packets after the span. The errors become at least that large.
     pub(crate) fn check(&mut self, off: [f64; 3], contradicts: bool) {
         self.check = if contradicts { "contradicted" } else { "confirmed" };
         let [goodput, queue, signals] = off;
@@ -278,9 +278,9 @@ pub struct PauseStorm {
     pub restored: u64,
     /// When the first was detected.
     pub first_ps: u64,
-    /// Packets that waited at the port or came for it.
+    /// Packets dropped that waited at the port or were to leave by it.
     pub tx_dropped_packets: u64,
-    /// Packets that came from it.
+    /// Packets dropped that had come in by the port.
     pub rx_dropped_packets: u64,
 }
 
@@ -569,7 +569,7 @@ fn faults(plan: &Plan, world: &World) -> Vec<Fault> {
     faults
 }
 
-/// Bytes that may still come in by a port once a priority of it has to ask for a pause, as `headroom: auto` has them.
+/// Bytes that may still arrive at a port after a priority has passed xoff, as `headroom: auto` computes them.
 fn above_xoff(plan: &Plan, world: &World, port: usize) -> u64 {
     let (fabric, link) = (&world.fabric, &world.fabric.links[port]);
     let owner = fabric.ports[port].owner as usize;
@@ -698,8 +698,8 @@ pub const KINDS: [(&str, &str); 24] = [
     ("item", "a traffic item, as `item:write0`; only in runs with two or more"),
     ("item-at-sender", "a traffic item at one of its senders, as `h3/write0`; only in runs with two or more"),
     ("queue-pair", "a queue pair, as `h3-h16/qp5`; `record.qps` of them have series, spread evenly over all"),
-    ("message", "a queue pair with a single message, as `h3-h16/flow5`; as many"),
-    ("connection", "a TCP connection, as `h3-h16/tcp5`; as many"),
+    ("message", "a queue pair with a single message, as `h3-h16/flow5`; `record.qps` of them have series"),
+    ("connection", "a TCP connection, as `h3-h16/tcp5`; `record.qps` of them have series"),
     ("ping", "a ping between namespaces"),
     ("core", "a core of a Linux bridge, as `br0/cpu1`"),
     ("send", "queue of a class at a host, as `h3/sq3`: what its queue pairs posted and did not yet send"),
@@ -710,7 +710,7 @@ pub const KINDS: [(&str, &str); 24] = [
     ("pcie", "PCIe link of such a host, as `h16/pcie`"),
     ("iio", "IIO of such a host, as `h16/iio`"),
     ("memory", "memory of such a host, as `h16/memory`"),
-    ("gpu", "GPU's memory in its place, as `h16/gpu`"),
+    ("gpu", "memory of the GPU that takes the place of the host's, as `h16/gpu`"),
     ("tx-ring", "transmit rings of a Linux bridge's port, as `br0:h1/tx-ring`"),
     ("qdisc", "queueing disciplines of a Linux bridge's port, as `br0:h1/qdisc`"),
     ("rx-ring", "receive rings of a Linux bridge's port, as `br0:h1/rx-ring`"),

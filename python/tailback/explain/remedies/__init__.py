@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from tailback.explain import faults
 from tailback.explain.remedy import Plan, Remedy
 from tailback.explain.sender import Senders
 from tailback.explain.stages import Stage, Stages
@@ -151,8 +150,8 @@ class Case:
         return next((number for number in (1, 2, 4, 5, 0, 7, 3) if number not in used), None)
 
     def down(self) -> list[str]:
-        """Links that were down."""
-        return ["-".join(sorted(link)) for link in faults.down(self.seen)]
+        """Links that failed in the run."""
+        return list(dict.fromkeys("-".join(sorted(link)) for _, link, up in self.seen.link_changes if not up))
 
 
 def numbered(case: Case, *kinds: str) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -17,7 +17,7 @@ BUSY_LINK_MIN_LOAD = 0.6
 UNEVEN_MAX_MEAN_SHARE = 0.75
 """Where the mean of a tier is below this part of its fullest link, traffic is spread unevenly."""
 MORE_QPS = 8
-"""So many times the queue pairs spread traffic evenly enough over a few routes."""
+"""Factor for the number of queue pairs: enough to spread traffic evenly over a few routes."""
 
 
 def remedies(case: Case) -> Iterator[Remedy]:

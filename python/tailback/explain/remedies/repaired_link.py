@@ -13,7 +13,7 @@ def remedies(case: Case) -> Iterator[Remedy]:
     if case.plan["failures"]:
         yield Remedy(
             FAILED_LINK,
-            "failed links stay up",
+            "failed links staying up",
             "",
             edit=lambda plan: {**plan, "failures": []},
             where="all",
