@@ -320,7 +320,7 @@ def test_a_remedy_says_what_it_changes() -> None:
             assert one.remedy.why.endswith(".")
 
 
-@pytest.mark.parametrize("goal", outcome.GOALS)
+@pytest.mark.parametrize("goal", outcome.ALL_GOALS)
 @pytest.mark.parametrize("interval", ["0s", "1ms"])
 def test_what_is_compared_is_said_with_its_time(goal: str, interval: str) -> None:
     """A finding counts since the run was steady; what trials are compared by counts from its begin."""

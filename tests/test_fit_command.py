@@ -31,7 +31,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "lab.yaml").write_text(SCENARIO)
     (tmp_path / "measured.csv").write_text(CSV)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tailback.study.driver.Processes", Threads)
+    monkeypatch.setattr("tailback.executors.calls.Processes", Threads)
     return tmp_path
 
 
@@ -83,7 +83,7 @@ def test_force_replaces_a_fit_and_one_that_failed(lab: Path, capsys: pytest.Capt
     assert cli.main(["fit", *words, "--out", "a", "-q"]) == 0
     assert cli.main(["fit", *words, "--out", "a", "-q", "--force"]) == 0
     # A measure that no run of this length has: the runs are done, and there is no answer.
-    (lab / "none.csv").write_text("measure,value,unit,tolerance\ntotal_goodput,1,Gbit/s,1\n")
+    (lab / "none.csv").write_text("metric,value,unit,tolerance\ntotal_goodput,1,Gbit/s,1\n")
     assert cli.main(["fit", "none.csv", *words[1:], "--out", "b", "-q"]) == 2
     capsys.readouterr()
     assert cli.main(["fit", *words, "--out", "b", "-q", "--force"]) == 0
@@ -101,10 +101,10 @@ def test_an_item_or_a_host_that_the_lab_has_not_is_refused_before_the_first_run(
     measure: str, said: str, lab: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unit = "Gbit/s" if "goodput" in measure else ""
-    (lab / "m.csv").write_text(f"measure,value,unit,tolerance\n{measure},1,{unit},1\n")
+    (lab / "m.csv").write_text(f"metric,value,unit,tolerance\n{measure},1,{unit},1\n")
     assert cli.main(["fit", "m.csv", "lab.yaml", "--free", FREE, "--out", "a"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"m.csv:2: observations.0.measure: {said}")
+    assert line.startswith(f"m.csv:2: observations.0.metric: {said}")
     assert not (lab / "a").exists()
 
 

@@ -23,7 +23,7 @@ from tailback.study.posterior_rounds import FitInterrupted, fit
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs in this process, which saves the start of others."""
-    monkeypatch.setattr("tailback.study.driver.Processes", Threads)
+    monkeypatch.setattr("tailback.executors.calls.Processes", Threads)
 
 
 def seen(path: str, sets: list[str], seeds: range) -> float:
@@ -83,7 +83,7 @@ def lab(truth: list[str]) -> dict[str, Any]:
 def done(lab: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> tuple[FitResult, Path]:
     out = tmp_path_factory.mktemp("fit") / "x"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tailback.study.driver.Processes", Threads)
+        patch.setattr("tailback.executors.calls.Processes", Threads)
         return fit(lab, out=out), out
 
 

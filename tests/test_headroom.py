@@ -79,7 +79,10 @@ def test_a_link_that_comes_back_loses_nothing_lossless() -> None:
     for number in range(20):
         plan = make_plan(drawn_fabrics.draw(number))
         end = plan["run"]["duration"]
-        failures = [{"at": end // 4 + link, "repair": end // 2 + link, "link": link} for link in (0, 1)]
+        failures = [
+            {"at": end // 4 + link, "repair": end // 2 + link, "detection": 0, "link": link}
+            for link in (0, 1)
+        ]
         assert drawn_fabrics.lossless_drops({**plan, "failures": failures}) == [], number
 
 

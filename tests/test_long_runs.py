@@ -10,16 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import astra_files as astra
 import pytest
+import simai_files as simai
 import tailback
 from tailback.astra.inputs import AstraOptions
 from tailback.explain import ways
 from tailback.explain.ways import Ways
 from tailback.files import Outputs
 from tailback.recorded.flows import read_flows
-
-from tests import astra_files as astra
-from tests import simai_files as simai
 
 _RANKS = 16
 _MANY = 70_000

@@ -389,7 +389,7 @@ def test_a_second_ctrl_c_says_where_the_complete_runs_are(
     asked: list[str] = []
     # In this process, which gets the interrupts.
     monkeypatch.setattr("tailback.study.claims.engine", one)
-    monkeypatch.setattr("tailback.study.driver.Processes", Threads)
+    monkeypatch.setattr("tailback.executors.calls.Processes", Threads)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = cli.main(["reproduce", NAME, "--out", str(tmp_path / "r"), "--jobs", "1", "--quick"])

@@ -200,7 +200,7 @@ traffic:
         (
             "1: x",
             "1: found an unknown field, expected one of "
-            "name, about, run, qos, preset, topology, controllers, failures, host, switch, bridge, veth, "
+            "name, about, run, qos, preset, topology, links, controllers, failures, host, switch, switches, bridge, veth, "
             "traffic, memory_load, record",
         ),
     ],

@@ -154,7 +154,7 @@ def test_an_answer_to_a_probe_of_rhcc_is_a_delay_probe() -> None:
     assert result.signal_log.count(DELAY_PROBE) == answers > 0
 
 
-@pytest.mark.parametrize("number", [8, 12, 17, 57, 61, 92])
+@pytest.mark.parametrize("number", [12, 17, 38, 57, 61, 92])
 def test_the_log_has_each_drop_of_the_tally(number: int) -> None:
     """Of those draws, in which links lose packets of hosts; and more than it, those between namespaces."""
     simulation = Simulation(plan_json(make_plan(draw(1, number).load())))

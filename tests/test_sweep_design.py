@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tailback.errors import InputError
 from tailback.study.effects import values_of
-from tailback.study.grid import Design, read_design
+from tailback.study.sweep_design import Design, read_design
 
 BASE: dict[str, Any] = {"scenario": "first-flow"}
 

@@ -274,8 +274,8 @@ def test_failures() -> None:
     plan = make_plan(scenario(topology, failures=failures))
     number = {f"{link['a']}-{link['b']}": i for i, link in enumerate(plan["links"])}
     assert plan["failures"] == [
-        {"at": 2 * 10**8, "repair": 3 * 10**8, "link": number["leaf0-spine1"]},
-        {"at": 10**8, "repair": None, "link": number["leaf1-spine0"]},
+        {"at": 2 * 10**8, "repair": 3 * 10**8, "detection": 0, "link": number["leaf0-spine1"]},
+        {"at": 10**8, "repair": None, "detection": 0, "link": number["leaf1-spine0"]},
     ]
     for failure, text in (
         ({"link": "leaf0-spine9", "at": 0}, 'failures.0.link: found "leaf0-spine9", expected a link of the'),

@@ -64,7 +64,7 @@ def test_the_answer_says_it() -> None:
     result = tailback.run(scenario())
     assert trimmed(result) == result.meta["conservation"]["data_packets"]["dropped"] > 100
     assert {flow["state"] for flow in result.flows.to_pylist()} == {"done"}
-    assert "All of them were trimmed: their receivers asked for them at once." in drops(result)
+    assert "All of them were trimmed: receivers ask for those at once." in drops(result)
     assert "trimmed" not in drops(tailback.run(scenario("null")))
     assert any(figure.name.endswith("of these trimmed") for figure in page_of(result).evidence)
 

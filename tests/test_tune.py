@@ -13,8 +13,9 @@ from tailback.executors import Threads
 from tailback.metrics import Metric
 from tailback.study.fabric_commands import commands
 from tailback.study.tpe import TuneProgress, tune
+from tailback.study.tune_data import Trial, front
 from tailback.study.tune_design import Constraint, read_tune
-from tailback.study.tune_result import Trial, TuneResult, front
+from tailback.study.tune_result import TuneResult
 
 pytest.importorskip("optuna")
 
@@ -163,7 +164,7 @@ def test_a_file_is_named_with_its_line(tmp_path: Path) -> None:
 def test_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tailback.study.driver.Processes", Threads)
+    monkeypatch.setattr("tailback.executors.calls.Processes", Threads)
     (tmp_path / "t.yaml").write_text(json.dumps(TUNE))
     out = tmp_path / "out"
     assert cli.main(["tune", str(tmp_path / "t.yaml"), "--trials", "3", "--out", str(out), "--json"]) == 0

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from tailback.rows import Rows
 from tailback.scenario import declared
 from tailback.scenario.bridge import Bridge
-from tailback.scenario.by_place import rates_of_ports
 from tailback.scenario.checks import one_way, pairs
 from tailback.scenario.checks.jobs import chunks, groups_of, in_server
+from tailback.scenario.checks.places import rates_of_ports
 from tailback.scenario.collectives import DEFAULT_ALGORITHMS, Step, is_job, steps_of
 from tailback.scenario.congestion import (
     ack_every,

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).parent
-HPCC = HERE.parent.parent / "crates" / "sim" / "tests" / "data" / "hpcc" / "single_flow"
+HPCC = HERE.parent.parent / "crates" / "compat" / "tests" / "data" / "hpcc" / "single_flow"
 SCENARIO = """\
 name: tiny
 run: {duration: 20us}

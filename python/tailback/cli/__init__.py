@@ -43,7 +43,7 @@ COMMANDS = {
     "show": "Print a scenario in full, and where each value comes from.",
     "signals": "Print the congestion signals between nodes.",
     "counters": "Print the counters of hosts and switches as their tools do.",
-    "import": "Print a scenario with the switch of a configuration.",
+    "import": "Print a scenario made from configurations of switches.",
     "list": "List scenarios, published experiments and measured labs.",
     "schema": "Print the JSON Schema of scenario files.",
     "reproduce": "Repeat published experiments, or predict a measured lab.",

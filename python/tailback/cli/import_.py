@@ -37,9 +37,9 @@ def import_(
         ),
     ] = None,
 ) -> None:
-    """Print a scenario with the switch of a configuration, or with the fabric of several.
+    """Print a scenario made from configurations of switches.
 
-    The scenario runs as it is, but its hosts and traffic are there to be replaced. Comments at its end list
+    Of one file, the scenario has its switch; of several, their fabric. It runs as it is, but its hosts and traffic are there to be replaced. Comments at its end list
     the parts of the configuration that are not honoured, and what the two ends of a link disagree on.
     """
     assert form is ConfigKind.SONIC

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tailback import text
 from tailback.cli.basics import console, echo
 from tailback.metrics import Metric
-from tailback.study.grid import Design, SweepProgress
+from tailback.study.grid import SweepProgress
 from tailback.study.points import in_words
+from tailback.study.sweep_design import Design
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -14,8 +14,9 @@ from tailback.cli.runs_table import runs_table
 from tailback.errors import InputError, Problem
 from tailback.scenario import load
 from tailback.scenario.warnings import warnings
-from tailback.study.grid import Design, read_design, sweep
+from tailback.study.grid import sweep
 from tailback.study.points import in_words, vary_of
+from tailback.study.sweep_design import Design, read_design
 from tailback.study.sweep_result import PAGE, SweepResult
 from tailback.text import plural, verb
 

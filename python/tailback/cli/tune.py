@@ -28,8 +28,9 @@ from tailback.cli.common import (
 from tailback.cli.runs_table import PrintsDamage
 from tailback.errors import InputError
 from tailback.study.tpe import TuneProgress, tune
+from tailback.study.tune_data import Trial, cost
 from tailback.study.tune_design import TuneDesign, read_tune
-from tailback.study.tune_result import PAGE, Trial, TuneResult, cost
+from tailback.study.tune_result import PAGE, TuneResult
 from tailback.text import plural, verb
 
 app = command_app()

@@ -14,6 +14,7 @@ import pyarrow as pa
 from tailback._engine import Simulation
 from tailback.errors import InputError
 from tailback.executors import report_progress
+from tailback.executors.calls import Calls
 from tailback.explain import explain
 from tailback.explain.outcome import ALL_GOALS, THROUGHPUT, Asked, Outcome, Trial
 from tailback.explain.remedies import Case, Plan, Remedy
@@ -42,7 +43,6 @@ from tailback.recorded.flows import flows_of
 from tailback.recorded.run import Recorded
 from tailback.recorded.signals import DROP
 from tailback.scenario import load
-from tailback.study.driver import Driver
 from tailback.workload.graphs import with_graphs
 
 SHORT_HOPS = 400_000_000
@@ -293,7 +293,7 @@ class _Bench:
             for number, one in enumerate(remedies)
         ]
         outcomes: dict[int, Outcome | None] = {}
-        with Driver(threads=True) as driver:  # a plan may be too large to send to a process
+        with Calls(threads=True) as driver:  # a plan may be too large to send to a process
             for number, future in driver.futures(calls):
                 outcomes[number] = future.result()
                 if progress is not None:

@@ -18,11 +18,12 @@ import yaml
 
 from tailback.errors import InputError, Problem
 from tailback.executors import report_progress
+from tailback.executors.calls import OnShare
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.measured.cells import Blocked, Cell, Lab, Plan, Quantity
 from tailback.running import claimed, run
 from tailback.scenario import load
-from tailback.study.driver import Driver, OnShare, result_of
+from tailback.study.driver import Driver, result_of
 from tailback.study.run import reporting
 from tailback.version import __version__
 

@@ -10,7 +10,7 @@ import numpy as np
 from tailback import text
 from tailback.report.figures import BLUE, INK, MUTED, PALE_BLUE, VERMILLION, Figure, Json, Plot, axes
 from tailback.report.frame import environment, for_script
-from tailback.study.fit_result import ANSWER_HEAD, UNKNOWN_HEAD, FitResult
+from tailback.study.fit_data import ANSWER_HEAD, UNKNOWN_HEAD, FitData
 from tailback.study.inference import Answer, Unknown
 from tailback.study.priors import Free, Listed
 
@@ -20,7 +20,7 @@ _LOG_LIKELIHOOD_DROP_90 = -1.353
 """Half of chi square's 90 % of one degree of freedom."""
 
 
-def render_fit(done: FitResult) -> str:
+def render_fit(done: FitData) -> str:
     """fit.html: one page, offline."""
     plots = [_unknown(number, done, one) for number, one in enumerate(done.found.unknowns)]
     plots.append(_observations(done))
@@ -50,7 +50,7 @@ def render_fit(done: FitResult) -> str:
     )
 
 
-def _unknown(number: int, done: FitResult, one: Unknown) -> Plot:
+def _unknown(number: int, done: FitData, one: Unknown) -> Plot:
     free = done.asked.free[one.setting]
     caption = f"{free.means[:1].upper()}{free.means[1:]}. " if free.means else ""
     caption += "Dashed: the prior. Blue: what the observations leave of it. "
@@ -116,7 +116,7 @@ def _best_of_each(number: int, free: Listed, one: Unknown) -> Figure:
     return Figure(f"u{number}-profile", "The best fit with each", label, _PLOT_HEIGHT_PX, data, look)
 
 
-def _posterior(number: int, done: FitResult, one: Unknown, free: Free) -> Figure:
+def _posterior(number: int, done: FitData, one: Unknown, free: Free) -> Figure:
     """Each bar is an equal part of the prior, so that its own bars are all as high."""
     found, index = done.found.posterior, number
     counts, edges = np.histogram(
@@ -206,7 +206,7 @@ def _row(label: str, one: Answer) -> str:
     return f"{label} ({one.role}{limit})"
 
 
-def _observations(done: FitResult) -> Plot:
+def _observations(done: FitData) -> Plot:
     """All in tolerances: the lab's figure is 0, and its tolerance 1."""
     labels = [done.asked.labelled(one.observed.output) for one in done.found.answers]
     data: list[Any] = []

@@ -12,7 +12,7 @@ from tailback.report.figures import BLUE, FAINT, MUTED, VERMILLION, Figure, Json
 from tailback.report.frame import environment, for_script
 from tailback.study.effects import Effect, values_of
 from tailback.study.points import in_words, number_of
-from tailback.study.sweep_result import SweepResult, cell
+from tailback.study.sweep_data import SweepData, cell
 
 _PLOT_HEIGHT_PX = 280
 _MOST_ROWS = 200
@@ -27,7 +27,7 @@ _SCALE_OF_UNIT = {
 _COLD_TO_WARM = [[0.0, "#f3f6f9"], [0.5, "#7fb1d3"], [1.0, "#0b3f66"]]
 
 
-def render_sweep(done: SweepResult) -> str:
+def render_sweep(done: SweepData) -> str:
     """sweep.html: one page, offline."""
     same = [one for one in done.shown if _is_same(done, one)]
     plots = [_plot(number, done, one) for number, one in enumerate(done.shown) if one not in same]
@@ -54,13 +54,13 @@ def render_sweep(done: SweepResult) -> str:
     )
 
 
-def _is_same(done: SweepResult, shown: Metric) -> bool:
+def _is_same(done: SweepData, shown: Metric) -> bool:
     """True if no setting makes a difference to a metric, with any seed: a plot of it would show nothing."""
     verdicts = {effect.verdict for effect in done.effects if effect.shown == shown}
     return verdicts == {"no difference"}
 
 
-def _line(done: SweepResult) -> str:
+def _line(done: SweepData) -> str:
     parts = [
         text.plural(len(done.points), "point"),
         text.plural(len(done.seeds), "seed"),
@@ -71,7 +71,7 @@ def _line(done: SweepResult) -> str:
     return " · ".join(parts)
 
 
-def _failures(done: SweepResult) -> list[dict[str, str]]:
+def _failures(done: SweepData) -> list[dict[str, str]]:
     """Failures: of an impossible point once, not for each seed."""
     found: dict[tuple[int, str], dict[str, str]] = {}
     for row in (*done.failed, *done.faulty):
@@ -83,7 +83,7 @@ def _failures(done: SweepResult) -> list[dict[str, str]]:
     return list(found.values())
 
 
-def _plot(number: int, done: SweepResult, shown: Metric) -> Plot:
+def _plot(number: int, done: SweepData, shown: Metric) -> Plot:
     """A metric over each setting, and over each two of them."""
     of_this = [effect for effect in done.effects if effect.shown == shown]
     figures = [_effect(f"m{number}-s{index}", done, effect) for index, effect in enumerate(of_this)]
@@ -108,7 +108,7 @@ def _scaled(shown: Metric) -> tuple[str, float]:
     return f"{shown.label} ({unit})" if unit else shown.label, factor
 
 
-def _effect(id_: str, done: SweepResult, effect: Effect) -> Figure:
+def _effect(id_: str, done: SweepData, effect: Effect) -> Figure:
     title, factor = _scaled(effect.shown)
     values = values_of(done.points, effect.setting)
     if not effect.pairs and len(values) > 1:
@@ -160,7 +160,7 @@ def _tick(value: str) -> str:
     return (inside or "none") if value.startswith("[") and value.endswith("]") else value
 
 
-def _over_others(done: SweepResult, effect: Effect, value: str) -> dict[int, float]:
+def _over_others(done: SweepData, effect: Effect, value: str) -> dict[int, float]:
     """A metric by seed, the mean over all points with a value of the setting that have that seed."""
     points = [number for number, point in enumerate(done.points) if point.get(effect.setting) == value]
     each = [found for point in points if (found := done.by_seed(point, effect.shown))]
@@ -189,7 +189,7 @@ def _means(values: list[Any], intervals: list[noise.Interval], factor: float, mo
     }
 
 
-def _together(id_: str, done: SweepResult, shown: Metric, first: str, second: str) -> Figure:
+def _together(id_: str, done: SweepData, shown: Metric, first: str, second: str) -> Figure:
     """A heat map: the mean over seeds, and over whatever else varies."""
     title, factor = _scaled(shown)
     across, up = values_of(done.points, first), values_of(done.points, second)
@@ -225,7 +225,7 @@ def _together(id_: str, done: SweepResult, shown: Metric, first: str, second: st
     return Figure(id_, heading, heading, _PLOT_HEIGHT_PX, data, look)
 
 
-def _fronts(done: SweepResult) -> list[Plot]:
+def _fronts(done: SweepData) -> list[Plot]:
     """The points that no other beats in both of two metrics."""
     if not done.design.pareto:
         return []

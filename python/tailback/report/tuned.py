@@ -9,16 +9,16 @@ from tailback import text
 from tailback.report.figures import BLUE, FAINT, GREY, VERMILLION, Figure, Json, Plot, axes
 from tailback.report.frame import environment, for_script
 from tailback.study.points import Range, in_words, number_of
-from tailback.study.tune_result import Trial, cost
+from tailback.study.tune_data import Trial, cost
 
 if TYPE_CHECKING:
-    from tailback.study.tune_result import TuneResult
+    from tailback.study.tune_data import TuneData
 
 _PLOT_HEIGHT_PX = 280
 _MOST_ROWS = 200
 
 
-def render_tuned(done: TuneResult) -> str:
+def render_tuned(done: TuneData) -> str:
     """tune.html: one page, offline."""
     plots = [_progress(done), *_fronts(done), _settings(done), *_importance(done)]
     plots = [plot for plot in plots if plot.figures]
@@ -39,7 +39,7 @@ def render_tuned(done: TuneResult) -> str:
     )
 
 
-def _line(done: TuneResult) -> str:
+def _line(done: TuneData) -> str:
     count = {
         state: sum(one.state == state for one in done.trials)
         for state in ("complete", "pruned", "failed", "impossible")
@@ -48,7 +48,7 @@ def _line(done: TuneResult) -> str:
     return f"{text.plural(len(done.trials), 'trial')}: {', '.join(parts)}" if parts else "no trial"
 
 
-def _row(done: TuneResult, trial: Trial) -> dict[str, Any]:
+def _row(done: TuneData, trial: Trial) -> dict[str, Any]:
     return {
         "number": str(trial.number),
         "settings": [trial.point.get(setting, "") for setting in done.design.tune],
@@ -70,12 +70,12 @@ def _points(trials: list[Trial], x: list[Any], y: list[float], color: str, name:
     }
 
 
-def _change(done: TuneResult, trial: Trial) -> float:
+def _change(done: TuneData, trial: Trial) -> float:
     """Of all objectives together, in %."""
     return 100 * cost(done.design, trial.costs)
 
 
-def _progress(done: TuneResult) -> Plot:
+def _progress(done: TuneData) -> Plot:
     """The cost of each trial, and the best so far."""
     valued = [one for one in done.trials if one.costs]
     kept = [one for one in valued if one.feasible]
@@ -109,7 +109,7 @@ def _progress(done: TuneResult) -> Plot:
     return Plot("search", "The search", caption, figures)
 
 
-def _settings(done: TuneResult) -> Plot:
+def _settings(done: TuneData) -> Plot:
     """The cost over each setting."""
     kept = [one for one in done.trials if one.feasible]
     figures = []
@@ -135,7 +135,7 @@ def _settings(done: TuneResult) -> Plot:
     return Plot("settings", "Settings", caption, figures if kept else [])
 
 
-def _importance(done: TuneResult) -> list[Plot]:
+def _importance(done: TuneData) -> list[Plot]:
     labels = [one.label for one in done.design.shown()] if done.design.pareto else ["the objective"]
     figures = []
     for index, (label, shares) in enumerate(zip(labels, done.importance, strict=True)):
@@ -164,7 +164,7 @@ def _importance(done: TuneResult) -> list[Plot]:
     return [Plot("importance", "What matters", caption, figures)]
 
 
-def _fronts(done: TuneResult) -> list[Plot]:
+def _fronts(done: TuneData) -> list[Plot]:
     if not done.design.pareto or len(done.design.objectives) < 2:
         return []
     first, second = (one.label for one in done.design.shown()[:2])

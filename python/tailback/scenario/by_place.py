@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, create_model
+from pydantic import AfterValidator, BeforeValidator, Field, create_model
 from pydantic_core import PydanticCustomError
 
-from tailback.errors import Path
 from tailback.scenario import declared
-from tailback.scenario.fields import Section
+from tailback.scenario.fields import Section, setting
 from tailback.scenario.hosts import check_entry, expand, split_entry
 from tailback.scenario.network import Network, Wire
 from tailback.scenario.presets import PRESETS
 from tailback.scenario.switch import Switch
-
-if TYPE_CHECKING:
-    from tailback.scenario.model import Scenario
 
 
 def _of_switch(preset: str) -> dict[str, Any]:
@@ -43,11 +38,11 @@ def _of_switch(preset: str) -> dict[str, Any]:
 SWITCH_PRESETS = {name: settings for name in PRESETS if (settings := _of_switch(name))}
 """What presets of switches and of fabrics set of a switch."""
 
-_WILD_CARDS = re.compile(r"[A-Za-z*?][A-Za-z0-9_*?-]{0,40}")
+WILD_CARDS = re.compile(r"[A-Za-z*?][A-Za-z0-9_*?-]{0,40}")
 
 
 def _checked_pattern(entry: str) -> str:
-    if not (_WILD_CARDS.fullmatch(entry) or (split_entry(entry) and check_entry(entry) is None)):
+    if not (WILD_CARDS.fullmatch(entry) or (split_entry(entry) and check_entry(entry) is None)):
         expected = "a node such as leaf0, a range such as leaf0..leaf3, or a pattern such as leaf*"
         raise PydanticCustomError("found_expected", "{expected}", {"expected": expected, "found": entry})
     return entry
@@ -64,13 +59,14 @@ NodePatterns = Annotated[
 
 def matches(patterns: list[str], name: str) -> bool:
     return any(
-        fnmatchcase(name, one) if _WILD_CARDS.fullmatch(one) else name in expand(one) for one in patterns
+        fnmatchcase(name, one) if WILD_CARDS.fullmatch(one) else name in expand(one) for one in patterns
     )
 
 
 def _section_in(annotation: Any) -> type[Section] | None:
     """The section that a field holds, or may hold."""
-    kinds = [one for one in (get_args(annotation) or (annotation,)) if one is not NoneType]
+    is_union = get_origin(annotation) in (Union, UnionType)
+    kinds = [one for one in (get_args(annotation) if is_union else (annotation,)) if one is not NoneType]
     alone = len(kinds) == 1 and isinstance(kinds[0], type) and issubclass(kinds[0], Section)
     return kinds[0] if alone else None
 
@@ -109,7 +105,9 @@ class _At(Section):
         min_length=1,
         max_length=1000,
     )
-    preset: str | None = Field(None, description=f"A family of switches: {', '.join(SWITCH_PRESETS)}.")
+    preset: str | None = setting(
+        None, f"A family of switches: {', '.join(SWITCH_PRESETS)}.", "what `switch` has"
+    )
 
 
 if TYPE_CHECKING:
@@ -212,94 +210,23 @@ def laid_over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def switches_by_name(scenario: Scenario) -> dict[str, Switch]:
+def switches_by_name(base: Switch, entries: list[SwitchesAt], names: list[str]) -> dict[str, Switch]:
     """The settings of each switch. Switches that the same entries name share them.
 
     Raises:
         ValidationError: settings of entries and of `switch` contradict each other; not for scenarios from `load`.
     """
-    if not scenario.switches:
-        return dict.fromkeys(scenario.network.switches, scenario.switch)
-    base = scenario.switch.model_dump(by_alias=True, exclude_unset=True)
-    made: dict[tuple[int, ...], Switch] = {(): scenario.switch}
+    if not entries:
+        return dict.fromkeys(names, base)
+    whole = base.model_dump(by_alias=True, exclude_unset=True)
+    made: dict[tuple[int, ...], Switch] = {(): base}
     found = {}
-    for name in scenario.network.switches:
-        named = tuple(i for i, entry in enumerate(scenario.switches) if matches(entry.at, name))
+    for name in names:
+        named = tuple(i for i, entry in enumerate(entries) if matches(entry.at, name))
         if named not in made:
-            settings = base
+            settings = whole
             for index in named:
-                settings = laid_over(settings, given(scenario.switches[index]))
+                settings = laid_over(settings, given(entries[index]))
             made[named] = Switch.model_validate(settings)
         found[name] = made[named]
     return found
-
-
-def problems_of_places(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """Entries that name no switch, and settings that contradict those that they are laid over."""
-    every = scenario.network.switches
-    for section, entries in (("switches", scenario.switches), ("links", scenario.links)):
-        for index, one in enumerate(entries):
-            if one.model_fields_set == {"at"}:
-                yield (section, index), "found no setting beside at, expected one"
-    for index, entry in enumerate(scenario.switches):
-        for pattern in entry.at:
-            named = [pattern] if _WILD_CARDS.fullmatch(pattern) else list(expand(pattern))
-            lacking = [one for one in named if not any(fnmatchcase(name, one) for name in every)]
-            if lacking:
-                pattern = lacking[0]
-                listed = ", ".join(every[:3]) + (", ..." if len(every) > 3 else "")
-                text = f"found {pattern}, which names no switch, expected one of {listed or 'none: there is no switch'}"
-                yield ("switches", index, "at"), text
-    for index, links in enumerate(scenario.links):
-        for pattern in links.at:
-            found = [wire for wire in scenario.network.wires if is_link(pattern, wire)]
-            if len(found) > 1 and not re.search(r"[*?]", pattern):
-                both = " and ".join(f"{wire.a} to {wire.b}" for wire in found[:2])
-                yield ("links", index, "at"), f"found {pattern}, which names two links, {both}, expected one"
-            if not found:
-                listed = ", ".join(wire.name for wire in scenario.network.wires[:3])
-                text = f"found {pattern}, which names no link, expected one of {listed}, ..."
-                yield ("links", index, "at"), text
-    try:
-        scenario.switch_of  # noqa: B018  what it raises is wanted
-    except ValidationError as error:
-        details = error.errors(include_url=False)[0]
-        context = details.get("ctx", {})
-        where = tuple(details["loc"]) + ((context["at"],) if "at" in context else ())
-        last = len(scenario.switches) - 1
-        index = next((i for i in range(last, -1, -1) if _gives(given(scenario.switches[i]), where)), last)
-        expected = context.get("expected", details["msg"])
-        yield (
-            ("switches", index, *where),
-            f"found {context.get('found', details['input'])}, expected {expected}",
-        )
-
-
-def _gives(settings: Any, path: tuple[Any, ...]) -> bool:
-    for part in path[:1]:
-        if not isinstance(settings, dict) or part not in settings:
-            return False
-        settings = settings[part]
-    return True
-
-
-def places(scenario: Scenario) -> Iterator[tuple[Path, str, Switch]]:
-    """Each different setting of switches once: the path to name in a message, a switch that has it, and the setting."""
-    seen: set[int] = set()
-    for name, switch in scenario.switch_of.items():
-        if id(switch) in seen:
-            continue
-        seen.add(id(switch))
-        own = [i for i, entry in enumerate(scenario.switches) if matches(entry.at, name)]
-        yield (("switches", own[-1]) if own else ("switch",)), name, switch
-
-
-def rates_of_ports(scenario: Scenario, switch: Switch) -> set[int]:
-    """Rates of the links for which a setting of switches must have thresholds: of all links for `switch` itself, of
-    its switches' links for one of `switches`.
-    """
-    network = scenario.network
-    if switch is scenario.switch:
-        return {wire.rate for wire in network.wires}
-    names = (name for name, one in scenario.switch_of.items() if one is switch)
-    return {wire.rate for name in names for wire in network.wires_of[name]}

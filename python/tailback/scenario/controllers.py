@@ -381,7 +381,7 @@ class Timely(Section):
     )
     hyper_after: int = setting(
         5,
-        "Steps in a row without a growing round-trip time, from which on the increase is hyperactive.",
+        "The increase is hyperactive after this many steps in a row without a growing round-trip time.",
         "Mittal et al. (TIMELY), SIGCOMM 2015, section 4.3",
         ge=0,
         le=1000000,
@@ -399,7 +399,7 @@ class Timely(Section):
     min_rtt: Annotated[int | Literal["auto"], DURATION.between("1ps", maximum="1s").or_word("auto")] = (
         setting(
             DURATION.parse("20us"),
-            "What gradients are measured in. auto: the longest round trip between two hosts on shortest routes, with a full packet one way and its ACK back, rounded up to 100 ns.",
+            "The mean RTT difference is divided by this to give the gradient. auto: the longest round trip between two hosts on shortest routes, with a full packet one way and its ACK back, rounded up to 100 ns.",
             "the simulator of Zhu et al. (ECN or Delay), CoNEXT 2016: MIN RTT",
         )
     )

@@ -382,7 +382,7 @@ class Scenario(Section):
             ValidationError: settings of `switches` contradict those of `switch`; not for scenarios from `load`.
         """
         if self._switches is None:
-            self._switches = switches_by_name(self)
+            self._switches = switches_by_name(self.switch, self.switches, self.network.switches)
         return self._switches
 
     @property

@@ -15,13 +15,14 @@ from typing import Any
 
 from tailback import library
 from tailback.executors import report_progress
+from tailback.executors.calls import Call, OnShare
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.recorded.run import Recorded
 from tailback.report.reproduction import render_front, render_reproduction
 from tailback.results import Result
 from tailback.running import Interrupted, claimed, run
 from tailback.scenario import load
-from tailback.study.driver import Call, Driver, OnShare, executor_on, result_of
+from tailback.study.driver import Driver, executor_on, result_of
 from tailback.study.published import Check, Claim, Experiment, Sensitivity, load_published
 from tailback.study.reproduction import AllReproductions, Measured, Reproduction, Row, Spread, Variant
 

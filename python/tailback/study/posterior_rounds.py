@@ -23,10 +23,11 @@ from tailback.study.driver import executor_on, study_folder
 from tailback.study.emulator import Emulated, emulate
 from tailback.study.fit_design import Fit, Measured, Output, read_fit
 from tailback.study.fit_result import FitResult
-from tailback.study.grid import Design, SweepProgress, sweep
+from tailback.study.grid import SweepProgress, sweep
 from tailback.study.inference import infer, with_runs
 from tailback.study.points import Point, Sample
 from tailback.study.posterior import log_likelihood, posterior
+from tailback.study.sweep_design import Design
 from tailback.study.sweep_result import SweepResult
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailback import interrupts, text
+from tailback.executors.calls import OnShare
 from tailback.files.out_folder import OutFolder, replace_file
 from tailback.metrics import in_words, main_metrics, value_at
 from tailback.running import RunFailed, claimed, run_checked
 from tailback.scenario import load
-from tailback.study.driver import Driver, OnShare, result_of
+from tailback.study.driver import Driver, result_of
 from tailback.study.run import reporting
 
 if TYPE_CHECKING:

@@ -30,8 +30,9 @@ from tailback.study.journal import Row
 from tailback.study.points import Point, Range, as_text, sets_of
 from tailback.study.run import Task, digest_of
 from tailback.study.study_file import Source, asked_for
+from tailback.study.tune_data import Gain, Judged, Trial, best, cost, front
 from tailback.study.tune_design import TuneDesign, Workload, read_tune
-from tailback.study.tune_result import Gain, Judged, Trial, TuneResult, best, cost, front
+from tailback.study.tune_result import TuneResult
 
 if TYPE_CHECKING:
     import optuna

@@ -7,10 +7,10 @@ from typing import Any
 
 from tailback.errors import InputError, Path, found, nearest
 from tailback.limits import MAX_CODE_POINTS, MAX_NAMED_HOSTS, MAX_OUTSTANDING, MAX_QPS
-from tailback.scenario.by_place import places, problems_of_places, rates_of_ports
 from tailback.scenario.checks.host_path import host_control_conflicts, path_conflicts
 from tailback.scenario.checks.jobs import job_conflicts, queue_pairs_of
 from tailback.scenario.checks.linux import bridge_conflicts, veth_conflicts
+from tailback.scenario.checks.places import places, problems_of_places, rates_of_ports
 from tailback.scenario.collectives import AllToAll, is_job
 from tailback.scenario.congestion import about, congestion_conflicts, has_window, kinds
 from tailback.scenario.graph import NetworkError
