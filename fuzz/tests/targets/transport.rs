@@ -66,11 +66,13 @@ impl Rc {
             nak_reaction: Time::ZERO,
             nak_delay: Time::ZERO,
             losses_are_cnps: false,
+            discarded_cause_cnps: true,
             selective: (self.window > 0).then(|| SelectiveRepeat {
                 window: self.window,
                 reordering: self.reordering,
                 low_timeout: Time(self.first_timeout.positive()),
                 high_timeout: Time(self.timeout.positive()),
+                unmeasured_timeout: (self.reordering % 2 == 1).then(|| Time(self.timeout.positive())),
             }),
         }
     }
