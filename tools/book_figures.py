@@ -338,7 +338,7 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:#.{digits}g}".rstrip(".")
 
 
-@figures("spraying-moe", minutes=True)
+@figures("spraying-moe")
 def spraying_moe() -> Table:
     names = [
         "DCQCN with PFC",
@@ -393,7 +393,7 @@ def spraying_permutation() -> Table:
     return rows
 
 
-@figures("spraying-irn", minutes=True)
+@figures("spraying-irn")
 def spraying_irn() -> Table:
     names = [
         "go-back-N with PFC",
@@ -455,7 +455,7 @@ def dcqcn_recovery() -> Table:
     return rows
 
 
-@figures("nics-after-a-loss", minutes=True)
+@figures("nics-after-a-loss")
 def nics_after_a_loss() -> Table:
     rows = [
         [
