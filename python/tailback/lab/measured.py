@@ -25,7 +25,7 @@ from tailback.scenario import Scenario
 PS_PER_S, PS_PER_US = 10**12, 10**6
 MEASURED_FILE = "measured.csv"
 """For `tailback fit`, in the folder of the result."""
-PRINTED = 0.005
+PRINT_RESOLUTION = 0.005
 """Half of the last of the two decimals that perftest and mpstat print."""
 PERFTEST_TOLERANCE = 0.01
 """Relative accuracy of perftest in that file: an assumption, which users may edit there."""
@@ -387,12 +387,12 @@ class _TestRun:
         # What is printed as 0.00 is only known to be less than that.
         rows = [("perftest_bandwidth", bandwidth or None, "MiB/s", resolution)]
         rows += [
-            ("write_latency", one.result.latency_us[1], "us", PRINTED)
+            ("write_latency", one.result.latency_us[1], "us", PRINT_RESOLUTION)
             for one in latencies[:1]
             if one.result.latency_us
         ]
         busiest = [shares["softirq"] for cores in self.one.cores.values() for shares in cores.values()]
-        rows += [("softirq_share", 100 * max(busiest) or None, "%", PRINTED)] if busiest else []
+        rows += [("softirq_share", 100 * max(busiest) or None, "%", PRINT_RESOLUTION)] if busiest else []
         lines = [
             f"{name},,{resolution:g},{unit},{resolution:g}"
             if value is None

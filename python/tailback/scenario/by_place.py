@@ -38,6 +38,10 @@ def _of_switch(preset: str) -> dict[str, Any]:
 SWITCH_PRESETS = {name: settings for name in PRESETS if (settings := _of_switch(name))}
 """What presets of switches and of fabrics set of a switch."""
 
+_ONE_OR_LIST = BeforeValidator(
+    lambda value: [value] if isinstance(value, str) else value, json_schema_input_type=str | list[str]
+)
+
 WILD_CARDS = re.compile(r"[A-Za-z*?][A-Za-z0-9_*?-]{0,40}")
 
 
@@ -48,12 +52,7 @@ def _checked_pattern(entry: str) -> str:
     return entry
 
 
-NodePatterns = Annotated[
-    list[Annotated[str, AfterValidator(_checked_pattern)]],
-    BeforeValidator(
-        lambda value: [value] if isinstance(value, str) else value, json_schema_input_type=str | list[str]
-    ),
-]
+NodePatterns = Annotated[list[Annotated[str, AfterValidator(_checked_pattern)]], _ONE_OR_LIST]
 """Nodes by name, range or pattern; one of them, or a list."""
 
 
@@ -140,12 +139,7 @@ def _checked_link(entry: str) -> str:
     return entry
 
 
-LinkPatterns = Annotated[
-    list[Annotated[str, AfterValidator(_checked_link)]],
-    BeforeValidator(
-        lambda value: [value] if isinstance(value, str) else value, json_schema_input_type=str | list[str]
-    ),
-]
+LinkPatterns = Annotated[list[Annotated[str, AfterValidator(_checked_link)]], _ONE_OR_LIST]
 _LINKS_AT = Field(
     description="The links: two ends `leaf0-spine1`, a pattern `leaf0-spine*`, or a list of these; either end may "
     "come first.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -49,20 +48,14 @@ def problems_of_places(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         context = details.get("ctx", {})
         where = tuple(details["loc"]) + ((context["at"],) if "at" in context else ())
         last = len(scenario.switches) - 1
-        index = next((i for i in range(last, -1, -1) if _gives(given(scenario.switches[i]), where)), last)
+        index = next(
+            (i for i in range(last, -1, -1) if given(scenario.switches[i]).keys() & {*where[:1]}), last
+        )
         expected = context.get("expected", details["msg"])
         yield (
             ("switches", index, *where),
             f"found {context.get('found', details['input'])}, expected {expected}",
         )
-
-
-def _gives(settings: Any, path: tuple[Any, ...]) -> bool:
-    for part in path[:1]:
-        if not isinstance(settings, dict) or part not in settings:
-            return False
-        settings = settings[part]
-    return True
 
 
 def places(scenario: Scenario) -> Iterator[tuple[Path, str, Switch]]:
